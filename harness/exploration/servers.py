@@ -121,7 +121,7 @@ class WriteQueue(Writer):
     def write_next(self, disk: Disk) -> Ticket:
         write = self.queue.pop(0)
         disk.perform(write)
-        self._tell_durable([write])
+        self._report_durable([write])
         return write.ticket
 
 

@@ -20,7 +20,7 @@ from harness.faults import (
     Replication,
     Script,
 )
-from harness.worlds.cores.partitions.committers import Teller
+from harness.worlds.cores.partitions.committers import MemberRecorder
 from harness.worlds.cores.partitions.simulator import with_members
 from harness.worlds.cores.partitions.world import PartitionsWorld
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
@@ -123,13 +123,13 @@ def judged(*doubtful: str, begins: int, generation: int, commits: int) -> str | 
     held = world.outcome()
     group, where = "group-1", TopicPartition("data", 0)
     for member, (round_, begin, offset) in (("a", (1, 0, 10)), ("b", (generation, begins, commits))):
-        who = GroupIdentity(group, member, round_)
-        teller = Teller(world, group)
-        teller.given(who, where, begin)
-        teller.commits(Commit(who, {where: OffsetAndMetadata(offset)}), lambda _: None)(
+        identity = GroupIdentity(group, member, round_)
+        recorder = MemberRecorder(world, group)
+        recorder.assigned(identity, where, begin)
+        recorder.commits(Commit(identity, {where: OffsetAndMetadata(offset)}), lambda _: None)(
             Committed({where: ErrorCode.NONE})
         )
-    return with_members(held, world.tapes, lambda group: group in doubtful).invariant
+    return with_members(held, world.recorders, lambda group: group in doubtful).invariant
 
 
 def test_replies_to_members_are_checked() -> None:

@@ -86,7 +86,7 @@ def test_a_budget_bounds_the_cheap_way_too() -> None:
 
 def test_violation_of_clients_precedes_liveness() -> None:
     held = cores.run(Script(7, length_ms=300))
-    restless = evolve(held, invariant="liveness", what="client 1 watches /a, and its server does not know")
+    restless = evolve(held, invariant="liveness", what="client 1 watches /a, but its server has no such watches")
     broken = InvariantVerdict((Broken("no event is missed", "the event CREATED /a did not come", at=1),), 1, 1)
     named = with_cause(restless, broken)
     assert named.invariant == "no event is missed"

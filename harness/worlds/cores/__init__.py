@@ -1,1 +1,1 @@
-"""The first world: cores turned on a heap of virtual time, with memory disks. A run is a function of its script."""
+"""The simulator of cores: a heap of virtual time drives them, on disks in memory. A run is a function of its script."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from harness.worlds.cores.simulator import Simulator
 
 PERIOD_US: Final = 20_000
-"""The least period in which the loop is filled up."""
+"""The shortest period between two fills of the loop."""
 CLIENT_US: Final = 2_000
 """The addition to the period for each client: more clients write less often."""
 

@@ -2,7 +2,7 @@
 
 No protocol survives the loss of more, so faults do not cause it. There are two kinds of loss. A server that knows
 that its disk was lost or damaged does not vote, and the servers with whole disks must be a quorum without it. A server
-that has forgotten something without knowing it still votes. Then everything that it forgets must be remembered by so
+that has forgotten data without noticing it still votes. Then everything that it forgets must be remembered by so
 many others that every quorum has one of them.
 """
 
@@ -43,7 +43,7 @@ _CALLS: Final = {
 def can_spare(world: Simulator, server: Server | None, wanted: Ensemble | None = None) -> bool:
     """Return whether the other servers with whole disks are a quorum of every membership.
 
-    That is every one that is in force, logged or written down anywhere, and the one `wanted`.
+    The memberships are those that are in force, logged or durable at any server, and the one `wanted`.
     """
     return can_spare_all(world, [server], wanted)
 
@@ -63,7 +63,7 @@ def can_spare_all(world: Simulator, servers: Sequence[Server | None], wanted: En
 
 
 def can_forget(world: Simulator, server: Server) -> bool:
-    """Return whether every quorum of every membership has a server that knows everything that this server knows."""
+    """Return whether every quorum of every membership has another server that durably has all that this server has."""
     ghost = world.ghost
     mine = ghost.servers[server.id]
     if mine.impaired:
@@ -90,17 +90,17 @@ def _memberships(world: Simulator) -> list[Ensemble]:
     ghost = world.ghost
     views = [ghost.governing[zxid] for known in ghost.servers for zxid in (known.tip, known.durable)]
     views += [ghost.governing[ghost.committed], *(each.node.ensemble for each in world.running())]
-    return list({id(view): view for view in views}.values())  # most often one, or a few
+    return list({id(view): view for view in views}.values())
 
 
 def _members(nemesis: Injector, server: Server) -> Ensemble:
-    """Return the membership on its disk. A server that forgets other members would forget what a quorum is."""
+    """Return the newest membership on the disk of a server. No fault makes a server forget it unnoticed."""
     ghost = nemesis.world.ghost
     return ghost.governing[ghost.servers[server.id].durable]
 
 
 def _retry(nemesis: Injector, attempt: Callable[[bool], bool], tries: int = TRIES) -> None:
-    """Attempt something until it returns True. It is told whether this is the last attempt."""
+    """Call `attempt` until it returns True. Its argument is true at the last attempt."""
     if not attempt(not tries) and tries:
         nemesis.later(AGAIN_MS, partial(_retry, nemesis, attempt, tries - 1))
 
@@ -123,7 +123,7 @@ def _flip_bit(nemesis: Injector, server: Server, fault: faults.FlipBit) -> Undo 
         return None
     nemesis.world.crash(server, "keep", fault.down_ms)
     disk = server.disk
-    names = [name for name in disk.names() if name != IDENTITY]  # without it no server starts: an operator acts first
+    names = [name for name in disk.names() if name != IDENTITY]  # without this file no server starts
     name = names[fault.where % len(names)] if names else ""
     size = len(disk.get(name)) if names else 0
     if not size:
@@ -138,14 +138,14 @@ def _flip_bit(nemesis: Injector, server: Server, fault: faults.FlipBit) -> Undo 
 def _misdirect_record(nemesis: Injector, server: Server, fault: faults.MisdirectRecord) -> None:
     """Move a record behind its place, where it overwrites another one.
 
-    The last record of a log may look torn afterwards: then the server forgets it without knowing it.
+    The last record of a log may look torn afterwards. Then the server forgets this record without noticing it.
     """
     world = nemesis.world
 
     def attempt(_: bool) -> bool:
         records = _records(server.disk)
         place = (len(records) - 1) * min(fault.where, 999) // 999
-        changes = [config for _, _, _, config in records[place:]]  # a forgotten member is another matter
+        changes = [config for _, _, _, config in records[place:]]  # no server may forget a membership
         if not records or any(changes) or not can_spare(world, server) or not can_forget(world, server):
             return False
         world.crash(server, "keep", fault.down_ms)
@@ -221,7 +221,7 @@ def _lose_fsync(nemesis: Injector, server: Server, fault: faults.LoseFsync) -> N
 
     def attempt(last: bool) -> bool:
         if not server.disk.lying:
-            return True  # it has crashed meanwhile
+            return True  # the server has crashed meanwhile
         if not last and not _may_forget_since(nemesis, server):
             return False
         nemesis.world.crash(server, fault.loss, fault.down_ms)
@@ -231,13 +231,13 @@ def _lose_fsync(nemesis: Injector, server: Server, fault: faults.LoseFsync) -> N
 
 
 def _may_forget_since(nemesis: Injector, server: Server) -> bool:
-    """Check both kinds of loss: what is left may look like an earlier disk, or like a damaged one."""
+    """Check both kinds of loss: the remaining data may look like an earlier disk, or like a damaged one."""
     same, world = _members(nemesis, server) is nemesis.lying[server.id], nemesis.world
     return same and can_forget(world, server) and can_spare(world, server)
 
 
 def power_fails(nemesis: Injector, server: Server, loss: str) -> None:
-    """Lose what a lying disk has not made durable, if the power fails and the ensemble can spare it."""
+    """Lose the data that a lying disk has not made durable, if the power fails and the ensemble can spare the data."""
     disk = server.disk
     if not disk.lying:
         return
@@ -256,7 +256,7 @@ def power_fails(nemesis: Injector, server: Server, loss: str) -> None:
 def _fail_disk(nemesis: Injector, server: Server, fault: faults.FailDisk) -> None:
     kind, number = _CALLS[fault.error]
     server.disk.fail(kind, fault.nth - 1, number)
-    nemesis.fails(server, fault, fault.down_ms)
+    nemesis.excuse_disk_errors(server, fault, fault.down_ms)
 
 
 def starts(nemesis: Injector, server: Server) -> None:
@@ -273,16 +273,16 @@ def _full_disk(nemesis: Injector, server: Server, fault: faults.FullDisk) -> Non
         server.disk.capacity = None
 
     server.disk.capacity = server.disk.used() + fault.room
-    nemesis.fails(server, fault, FULL_DOWN_MS)
+    nemesis.excuse_disk_errors(server, fault, FULL_DOWN_MS)
     nemesis.later(fault.for_ms, room_again)
 
 
 def _slow_disk(_: Injector, server: Server, fault: faults.SlowDisk) -> Undo:
-    def usual() -> None:
+    def restore_speed() -> None:
         server.writer.slower //= fault.slower
 
     server.writer.slower *= fault.slower
-    return usual
+    return restore_speed
 
 
 INJECTIONS: Final[dict[type, Injection]] = {

@@ -32,10 +32,10 @@ def _blocked(nemesis: Injector, *pairs: Pair) -> Undo:
 
 
 def _at_pair(inject: Callable[[Injector, Network, Pair, Any], Undo | None]) -> Injection:
-    """Inject into the direction that the fault names, if it is one between two servers."""
+    """Return an injection into the direction that a fault names, if that is one between two different servers."""
 
     def injected(nemesis: Injector, fault: Any) -> Undo | None:
-        source, target = nemesis.who(fault.source), nemesis.who(fault.target)
+        source, target = nemesis.target(fault.source), nemesis.target(fault.target)
         if source is None or target is None or source is target:
             return None
         return inject(nemesis, nemesis.world.network, (source.id, target.id), fault)
@@ -56,7 +56,7 @@ def _between_groups(ids: Sequence[ServerId], groups: Sequence[Sequence[ServerId]
 
 
 def _partition(nemesis: Injector, fault: faults.Partition) -> Undo | None:
-    groups = [[server.id for sid in group if (server := nemesis.who(sid)) is not None] for group in fault.groups]
+    groups = [[server.id for sid in group if (server := nemesis.target(sid)) is not None] for group in fault.groups]
     pairs = _between_groups(nemesis.ids(), groups)
     return _blocked(nemesis, *pairs) if pairs else None
 
@@ -72,7 +72,7 @@ def shape(name: str, ids: Sequence[ServerId]) -> list[Pair]:
     """Return the directions that a partition of this shape blocks."""
     first, rest = ids[0], ids[1:]
     if name == "ring":
-        return [(ids[j], ids[i]) for i in range(len(ids)) for j in range(len(ids)) if j not in _heard(i, len(ids))]
+        return [(ids[j], ids[i]) for i in range(len(ids)) for j in range(len(ids)) if j not in _nearest(i, len(ids))]
     if name == "bridge":
         half = len(rest) // 2
         return _between_groups(ids, [[first, *rest[:half]], [first, *rest[half:]]])
@@ -80,8 +80,8 @@ def shape(name: str, ids: Sequence[ServerId]) -> list[Pair]:
     return _between_groups(ids, [ids[:half], ids[half:]])
 
 
-def _heard(place: int, count: int) -> list[int]:
-    """Return a place in the ring and the nearest others, so many that they are a majority."""
+def _nearest(place: int, count: int) -> list[int]:
+    """Return a place in the ring and its nearest neighbours, which together are the smallest majority."""
     steps = [step for near in range(1, count) for step in (near, -near)][: count // 2]
     return [place, *((place + step) % count for step in steps)]
 
@@ -116,7 +116,7 @@ def _around(nemesis: Injector, sid: ServerId) -> list[Pair]:
 
 
 def _overflow(nemesis: Injector, network: Network, pair: Pair, fault: faults.Overflow) -> None:
-    """Bound the messages that wait. It counts as a hit when a link is cut for that."""
+    """Let messages wait, up to a bound. The fault counts as a hit each time a link is cut at the bound."""
     network.bound(*pair, fault.most, partial(nemesis.hit, fault))
     nemesis.later(fault.for_ms, partial(network.unbound, *pair))
 

@@ -48,14 +48,14 @@ def _rolling_restart(nemesis: Injector, fault: faults.RollingRestart) -> Undo:
 
 
 def _setting(nemesis: Injector, server: Server, fault: faults.Setting) -> Undo:
-    nemesis.bend(server)
+    nemesis.mark_altered(server)
 
-    def turn(value: int) -> None:
+    def change(value: int) -> None:
         server.knobs = evolve(server.knobs, **{fault.knob: value})
         nemesis.world.restart(server, SETTING_DOWN_MS)
 
-    turn(fault.value)
-    return partial(turn, getattr(nemesis.world.script.knobs, fault.knob))
+    change(fault.value)
+    return partial(change, getattr(nemesis.world.script.knobs, fault.knob))
 
 
 # -- clocks ----------------------------------------------------------------------------------------------
@@ -63,9 +63,9 @@ def _setting(nemesis: Injector, server: Server, fault: faults.Setting) -> Undo:
 
 def _run_at(nemesis: Injector, server: Server, fault: faults.ClockDrift | faults.ClockFreeze) -> Undo:
     percent = fault.rate_percent if isinstance(fault, faults.ClockDrift) else 0
-    nemesis.bend(server)
+    nemesis.mark_altered(server)
     server.turn_clock(partial(server.clock.run_at, percent))
-    return partial(server.turn_clock, partial(server.clock.run_no_more_at, percent))
+    return partial(server.turn_clock, partial(server.clock.stop_running_at, percent))
 
 
 def _jump(server: Server, by_ms: int) -> None:
@@ -73,19 +73,19 @@ def _jump(server: Server, by_ms: int) -> None:
 
 
 def _clock_step(nemesis: Injector, server: Server, fault: faults.ClockStep) -> Undo:
-    nemesis.bend(server)
+    nemesis.mark_altered(server)
     _jump(server, fault.by_ms)
     return done
 
 
 def _clock_skew(nemesis: Injector, server: Server, fault: faults.ClockSkew) -> Undo:
-    nemesis.bend(server)
+    nemesis.mark_altered(server)
     _jump(server, fault.by_ms)
     return partial(_jump, server, -fault.by_ms)
 
 
 def _clock_strobe(nemesis: Injector, server: Server, fault: faults.ClockStrobe) -> Undo:
-    nemesis.bend(server)
+    nemesis.mark_altered(server)
     times = range(0, fault.for_ms, fault.every_ms)
     for number, wait_ms in enumerate(times):
         nemesis.later(wait_ms, partial(_jump, server, -fault.by_ms if number % 2 else fault.by_ms))
@@ -95,7 +95,7 @@ def _clock_strobe(nemesis: Injector, server: Server, fault: faults.ClockStrobe) 
 def mend(nemesis: Injector) -> None:
     """Let clocks run right, and restart servers whose settings are not their usual ones."""
     world = nemesis.world
-    for server in nemesis.bent:
+    for server in nemesis.altered:
         server.turn_clock(server.clock.mend)
         if server.knobs != world.script.knobs:
             server.knobs = world.script.knobs

@@ -1,4 +1,4 @@
-"""What the injections of all kinds of faults use: their target, their end, and a count of those that found one."""
+"""The common parts of all injections: the target of a fault, its end, and the count of faults that found a target."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from zab.core.zxid import ServerId
 
 Undo: TypeAlias = Callable[[], None]
 Injection: TypeAlias = "Callable[[Injector, Any], Undo | None]"
-"""Inject a fault, and return what ends it. None: it found no target, or counts its hits and ends by itself."""
+"""Injects a fault, and returns the function that ends it.
+
+Returns None if the fault found no target, or if it counts its hits and ends by itself.
+"""
 
 
 def done() -> None:
-    """The end of a fault that has no end of its own: the nemesis does not wait for it."""
+    """Do nothing: the end of a fault that is over at once. The nemesis does not schedule it."""
 
 
 @frozen
 class Failing:
-    """Why a disk fails, and for how long its server is down then."""
+    """The fault that makes a disk fail, and the downtime of its server after the failure."""
 
     fault: Fault
     down_ms: int
@@ -36,24 +39,24 @@ class Injector:
     def __init__(self, world: Simulator) -> None:
         self.world = world
         self.random = Random(f"{world.script.seed}/nemesis")
-        """For what a fault leaves to chance."""
+        """The random generator for the details that a fault leaves open."""
         self.failing: dict[ServerId, Failing] = {}
-        """Servers whose disk was made to fail."""
+        """The fault that last made the disk of a server fail, by server id."""
         self.lying: dict[ServerId, Ensemble] = {}
-        """Servers whose disk lies, or has lied, and the membership when that began."""
-        self.bent: list[Server] = []
-        """Servers whose clock or settings a fault has changed, now or earlier."""
+        """The membership on the disk of a server when its disk began to lose fsyncs, by server id. Entries stay."""
+        self.altered: list[Server] = []
+        """The servers whose clock or settings a fault has changed, now or earlier."""
 
     def hit(self, fault: Fault) -> None:
         """Count a fault that has found its target."""
         self.world.counted(f"hit {type(fault).__name__}")
 
-    def bend(self, server: Server) -> None:
-        """Note that the clock and the settings of this server have to be mended in the end."""
-        if server not in self.bent:
-            self.bent.append(server)
+    def mark_altered(self, server: Server) -> None:
+        """Note that the clock and the settings of this server have to be restored in the end."""
+        if server not in self.altered:
+            self.altered.append(server)
 
-    def who(self, server: int) -> Server | None:
+    def target(self, server: int) -> Server | None:
         """Return the target of a fault: a server by number, the leader, or a follower of it."""
         if server > 0:
             servers: list[Server] = self.world.servers
@@ -72,11 +75,11 @@ class Injector:
         return [server.id for server in self.world.servers[1:]]
 
     def later(self, wait_ms: int, act: Undo) -> None:
-        """Do this later, unless all faults end before."""
+        """Call `act` after a delay, unless the end of all faults comes first."""
         self.world.push_fault_end(self.world.now + wait_ms * 1_000, _call, act, None)
 
-    def fails(self, server: Server, fault: Fault, down_ms: int) -> None:
-        """Excuse errors of this server's disk from now on."""
+    def excuse_disk_errors(self, server: Server, fault: Fault, down_ms: int) -> None:
+        """Excuse errors of this server's disk from now on, as effects of this fault."""
         self.failing[server.id] = Failing(fault, down_ms)
 
 
@@ -85,10 +88,13 @@ def _call(act: Undo, _: None) -> None:
 
 
 def at_server(inject: Callable[[Injector, Server, Any], Undo | None], *, running: bool = False) -> Injection:
-    """Inject into the server that the fault names, if there is one, and if it has to be `running`, it is."""
+    """Return an injection into the server that a fault names.
+
+    The fault finds no target if there is no such server, or if it must be `running` and is down.
+    """
 
     def injected(nemesis: Injector, fault: Any) -> Undo | None:
-        server = nemesis.who(fault.server)
+        server = nemesis.target(fault.server)
         return None if server is None or (running and not server.up) else inject(nemesis, server, fault)
 
     return injected

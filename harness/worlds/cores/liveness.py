@@ -1,9 +1,9 @@
-"""After the last fault: within a bound, a quorum serves, a new write commits, and then all serve and are equal.
+"""The recovery after the last fault: a quorum serves, a new write commits, and then all members serve and are equal.
 
 If the script has a quiet stage, that comes first (`harness.worlds.cores.quiet_stage`).
 
-The bound is made of the settings: the durations of elections, discovery and synchronization, several times
-over, because the first attempt may still meet the remains of a fault.
+The recovery has a bound, which is computed from the settings: several times the durations of elections, discovery and
+synchronization, because the first attempt may still meet the remains of a fault.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ INVARIANT = "liveness"
 class Stage(Enum):
     """The condition that recovery waits for."""
 
-    QUORUM = "a quorum that serves"
+    QUORUM = "a quorum to serve"
     WRITE = "a new write to be acknowledged"
-    EQUAL = "all servers to serve, and to be equal, also in their members"
+    EQUAL = "all members to serve with equal states and memberships"
 
 
 class Liveness:
     _until: int
     """The end of the bound, in microseconds."""
     _wanted: int
-    """The number of acknowledged writes, once the new one is among them."""
+    """The number of acknowledged writes that shows that the new write is acknowledged."""
     _before: Mapping[str, int]
     """The counters of the run at the last fault."""
 
@@ -60,7 +60,7 @@ class Liveness:
         self.quiet_stage = QuietStage(world, INVARIANT, self._states)
         self.began = 0
         self._since = 0
-        """The time at which all servers were healed."""
+        """The virtual time at which all servers were healed."""
         self.took_ms = 0
         self.done = False
 
@@ -76,7 +76,7 @@ class Liveness:
             self._heal_all(before)
 
     def _load(self) -> None:
-        """Write before the quiet stage, while the minority is about to go."""
+        """Write before the quiet stage, until the minority goes."""
         self.world.workload.write(Write(0, 1, 0))
 
     def _heal_all(self, before: Mapping[str, int]) -> None:
@@ -86,9 +86,9 @@ class Liveness:
         for server in world.servers[1:]:
             if server.founded and not server.up:
                 world.revive(server)
-        self._look(None, None)
+        self._check(None, None)
 
-    def _look(self, _: object, __: object) -> None:
+    def _check(self, _: object, __: object) -> None:
         world = self.world
         waits_for = self._missing()
         if waits_for is None:
@@ -98,8 +98,8 @@ class Liveness:
             world.stop()
             return
         if world.now >= self._until:
-            raise Violation(self.invariant, f"waited {self.bound_ms} ms for {self._stage.value}: {waits_for}")
-        world.push(world.now + 10_000, self._look, None, None)
+            raise Violation(self.invariant, f"{self.bound_ms} ms are too short for {self._stage.value}: {waits_for}")
+        world.push(world.now + 10_000, self._check, None, None)
 
     def _check_budgets(self) -> None:
         spent = self.world.spent()
@@ -114,11 +114,12 @@ class Liveness:
         world = self.world
         leader = world.leader()
         if leader is None or not leader.node.serving:
-            return f"no server leads ({self._states()})"
+            return f"no leader serves ({self._states()})"
         node = leader.node
         serving = [server for server in world.running() if server.node.serving and server.node.leader == leader.id]
         if not is_quorum(node.ensemble, [server.id for server in serving]):
-            return f"only {[server.id for server in serving]} serve under {leader.id} ({self._states()})"
+            ids = [server.id for server in serving]
+            return f"only servers {ids} serve under leader {leader.id}, which are no quorum ({self._states()})"
         if self._stage is Stage.QUORUM:
             self._stage = Stage.WRITE
             self._wanted = world.workload.acknowledged + 1
@@ -134,12 +135,12 @@ class Liveness:
         if world.workload.acknowledged >= self._wanted:
             return None
         world.workload.write(Write(0, 1, 0))
-        return "no write is acknowledged"
+        return "the new write is not acknowledged"
 
     def _unequal(self, leader: Server) -> str | None:
         for server in self.world.servers[1:]:
             if server.founded and server.id in leader.node.ensemble.by_id and not self._equal(server, leader):
-                return f"server {server.id} is not where {leader.id} is ({self._states()})"
+                return f"server {server.id} differs from leader {leader.id} ({self._states()})"
         return None
 
     def _equal(self, server: Server, leader: Server) -> bool:
@@ -162,6 +163,6 @@ def _described(server: Server) -> str:
         return f"{server.id} down"
     node = server.node
     role = node.state.name.lower()
-    whom = f" {node.leader}" if node.state in (State.FOLLOWING, State.OBSERVING) else ""
-    where = f"epoch {node.epoch}, {show(node.applied)}, members of {show(node.ensemble.version)}"
-    return f"{server.id} {role}{whom} in {node.phase}, {where}"
+    leader = f" {node.leader}" if node.state in (State.FOLLOWING, State.OBSERVING) else ""
+    position = f"epoch {node.epoch}, applied {show(node.applied)}, membership {show(node.ensemble.version)}"
+    return f"{server.id} {role}{leader} in {node.phase}, {position}"

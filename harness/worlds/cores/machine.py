@@ -1,4 +1,7 @@
-"""The machine that is replicated here: the list of everything applied, which is the hardest to get right by luck."""
+"""The replicated machine of the system under test `list`: the list of all applied transactions.
+
+A transaction that is lost, repeated or out of order changes the state for ever.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def entry(zxid: Zxid, payload: bytes) -> bytes:
 
 @lru_cache(256)
 def entries(batch: Batch) -> bytes:
-    """Return the entries that a batch adds to the state. Cached: all servers apply a batch at about one time."""
+    """Return the entries that a batch adds to the state. Cached: all servers apply a batch at about the same time."""
     return b"".join([entry(Zxid(batch.first + place), payload) for place, payload in enumerate(batch.payloads())])
 
 
@@ -31,7 +34,7 @@ class Replicated(Protocol):
     def zxid(self) -> Zxid: ...
     @property
     def count(self) -> int:
-        """So many transactions are in it: time for a snapshot goes by that."""
+        """The number of applied transactions, which decides when a snapshot is due."""
         ...
 
     @property
@@ -44,7 +47,7 @@ class Replicated(Protocol):
 
 
 class Machine:
-    """Its state is `data`; `digest` is a checksum of all of it, carried on from entry to entry."""
+    """A list of applied transactions. `digest` is a checksum of all of `data`, continued from entry to entry."""
 
     __slots__ = ("chunk_bytes", "count", "data", "digest", "zxid")
 
@@ -63,7 +66,7 @@ class Machine:
         self.count += batch.count
 
     def add(self, zxid: Zxid, payload: bytes) -> None:
-        """One transaction of a batch that is applied one by one."""
+        """Add one transaction of a batch whose transactions are applied one by one."""
         made = entry(zxid, payload)
         self.data += made
         self.digest = crc32(made, self.digest)
@@ -75,7 +78,7 @@ class Machine:
         return [state[at : at + size] for at in range(0, len(state), size)] or [b""]
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Become what the chunks say. The checksum is made anew: a snapshot is not believed, it is read."""
+        """Replace the state. The checksum is computed from the chunks, so that a damaged snapshot is noticed."""
         self.data = bytearray(b"".join(chunks))
         self.digest = crc32(self.data)
         at = count = 0

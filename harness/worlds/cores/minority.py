@@ -1,8 +1,8 @@
 """The minority that is away in the quiet stage: when the faults end, at first only a quorum of the servers is healed.
 
 The script says whether there is a quiet stage. Its seed draws the servers of the minority, and when they go: at once,
-or after a short load that ends at that moment. The rest is a quorum of every membership. So a recovery cannot depend on
-a server that a fault took away, and no later write frees what is stuck.
+or after a short load that ends at that moment. The rest is a quorum of every membership. So the recovery of the rest
+must not depend on a server that is away, and no later write frees a stuck request.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from zab.core.learner.learner_synchronization import LearnerSynchronization
 DOWN: Final = 1
 """The value of `quiet_stage` with which the minority is down; otherwise it is cut off."""
 AT_ONCE_SHARE: Final = 0.35
+"""The share of runs in which the minority goes at once, without a load."""
 RESTART_SHARE: Final = 0.7
-"""How often a follower is restarted under the load, and the minority goes while it is synchronized."""
+"""The share of runs with a load in which a follower restarts. The minority may go during its synchronization."""
 WAIT_MS_MAX: Final = 150
 """The longest time from the end of the faults to the moment at which the minority goes."""
-LOOK_US: Final = 1_000
+CHECK_US: Final = 1_000
+"""The period of the check whether the minority goes."""
 LOAD_MS_MAX: Final = 15
 """The longest time between two writes of the load."""
 LEADER_SHARE: Final = 0.3
-"""How often the leader goes first."""
+"""The share of runs in which the leader goes first."""
 FAVOURITE_SHARE: Final = 0.3
-"""How often the server that an election favours goes first."""
+"""The share of runs in which the server that an election favours goes first."""
 NEEDED_SHARE: Final = 0.8
-"""How often a leader and the follower that it synchronizes go last, so that the leader needs this follower."""
+"""The share of runs in which a leader and the followers that it synchronizes go last, so that it needs them."""
 SYNCHRONIZES: Final = LearnerSynchronization.name
 
 
@@ -52,7 +54,7 @@ class Minority:
             self._take_away(gone)
             return
         share = random.random()
-        self._period_us = LOOK_US * (2 + int(random.random() ** 2 * LOAD_MS_MAX))
+        self._period_us = CHECK_US * (2 + int(random.random() ** 2 * LOAD_MS_MAX))
         self._restarts = self._on_return = random.random() < RESTART_SHARE
         wait_ms = WAIT_MS_MAX if self._on_return else int(share * share * WAIT_MS_MAX)
         self._until = self.world.now + 1_000 * (1 + wait_ms)
@@ -69,7 +71,7 @@ class Minority:
             self._load_at = world.now + self._period_us
         if self._restarts:
             self._restart_follower()
-        world.push(world.now + LOOK_US, self._wait, load, gone)
+        world.push(world.now + CHECK_US, self._wait, load, gone)
 
     def _restart_follower(self) -> None:
         """Restart a follower, so that the quorum that stays depends on a server that has just come back."""

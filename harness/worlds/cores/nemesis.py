@@ -1,4 +1,4 @@
-"""The nemesis: injects the faults of a script, waits for the moments of aimed ones, and ends all of them."""
+"""The nemesis: it injects the faults of a script, also those that are aimed at a moment, and ends all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.zxid import ServerId
 
 ELECTION: Final = "election"
-"""The phase of an ensemble without a leader; otherwise it is that of its leader."""
+"""The phase of an ensemble without a leader. Otherwise the phase of an ensemble is that of its leader."""
 
 
 @define
@@ -63,7 +63,7 @@ class Nemesis(Injector):
     # -- aimed faults ------------------------------------------------------------------------------------
 
     def _crash_in(self, fault: CrashIn) -> None:
-        server = self.who(fault.server)
+        server = self.target(fault.server)
         if server is not None and fault.calls:
             server.disk.crash_at(server.disk.changes + fault.calls - 1, error=partial(self._crashed_at, fault, server))
         elif server is not None and server.up:
@@ -80,7 +80,7 @@ class Nemesis(Injector):
         self.hit(fault)
 
     def _when(self, fault: When) -> None:
-        server = None if fault.server is None else self.who(fault.server)
+        server = None if fault.server is None else self.target(fault.server)
         if server is not None or fault.server is None:
             self._take_aim(Aim(fault, None if server is None else server.id, fault.moment, fault.nth))
 
@@ -93,7 +93,7 @@ class Nemesis(Injector):
             server.watched = any(aim.server in (None, server.id) for aim in self._aims)
 
     def act(self, server: Server, when: str, word: str) -> None:
-        """Let a fault that was aimed at this moment happen. A watched server calls this between any two acts."""
+        """Inject the fault that is aimed at this moment, if any. A watched server calls this between any two steps."""
         moment = f"{when} {word}"
         for aim in self._aims:
             if aim.server not in (None, server.id) or aim.moment not in (None, moment):
@@ -106,7 +106,7 @@ class Nemesis(Injector):
                 if isinstance(aim.fault, CrashIn):
                     raise Crashed(server, aim.fault.loss, aim.fault.down_ms)
                 self._do(aim.fault, server)
-                return  # one at a time: another fault that is aimed at this moment waits for the next
+                return  # one fault at a time: another one that is aimed at this moment waits for the next such moment
 
     def _do(self, fault: When, server: Server) -> None:
         at = fault.at
@@ -118,7 +118,7 @@ class Nemesis(Injector):
             case "isolate":
                 self._inject(Isolate(at, fault.for_ms, server.id))
             case does:
-                # The server is in the middle of a turn: it stops, or loses its disk, when that is over.
+                # The server is in the middle of a turn. The fault takes effect after the turn.
                 kind = {"lose disk": LoseDisk, "pause": Pause, "freeze clock": ClockFreeze}[does]
                 self.world.push(self.world.now, self.inject, kind(at, fault.for_ms, server.id), None)
 
@@ -144,7 +144,7 @@ class Nemesis(Injector):
     # -- the end -----------------------------------------------------------------------------------------
 
     def rest(self) -> None:
-        """End all faults, also those that wait for their moment."""
+        """End all faults, and drop those that wait for their moment."""
         self._aims.clear()
         self._watch()
         self.world.network.heal()

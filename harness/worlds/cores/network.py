@@ -1,13 +1,12 @@
-"""The network between servers: an election channel that may lose messages, and learner links without gaps.
+"""The network between servers: an election channel that may lose messages, and learner links that deliver in order.
 
-A link has two ends. What is sent at one end arrives at the other in order, or not at all because the link
-broke; then both ends are told, each at its own time, and nothing arrives any more. A direction can
-be *blocked* (a partition: messages wait, and the link breaks if that lasts) or *clogged* (messages wait,
-and come in one burst).
+A link has two ends. Messages that are sent at one end arrive at the other in order, until the link breaks. Then each
+end receives `LinkDown` at its own time, and no messages after it. A direction can be *blocked* (a partition: messages
+wait, and the link breaks if the block lasts) or *clogged* (messages wait, and arrive in one burst).
 
-What is under way on a link that breaks is lost, or it still arrives before the end of the link does: as with TCP, a
-receiver may read what came before the connection ended, also while the sender dials again. As drivers of
-`zab.core.node` must, the network delivers nothing more of a link once its successor is accepted.
+Messages that are in transit when a link breaks are lost, or arrive before `LinkDown`. As with TCP, a receiver may read
+data that arrived before the connection ended, even while the sender dials again. Once a successor of a link is
+accepted, the network delivers no more messages of the former link, as `zab.core.node` requires of its drivers.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from zab.core.zxid import ServerId
 
 
 class Party(Protocol):
-    """A server, as far as the network knows it."""
+    """The parts of a server that the network uses."""
 
     id: ServerId
     up: bool
@@ -33,16 +32,17 @@ class Party(Protocol):
     dialled: dict[ServerId, End]
     accepted: dict[ServerId, End]
     dialling: dict[ServerId, int]
-    """The number of the call under way to each server."""
+    """The number of the dial attempt in progress, by acceptor."""
     heard_at: dict[ServerId, int]
+    """The virtual time of the last message on a link, by sender."""
 
     def receive(self, source: ServerId, message: Message | LinkEvent, /) -> None: ...
     def defer(self, act: Callable[..., None], one: object, other: object, /) -> None:
-        """Do this when the server is resumed."""
+        """Call `act` when the server is resumed."""
 
 
 class Line:
-    """One direction between two servers, in the state into which faults have put it."""
+    """One direction between two servers, with the effects of faults on it."""
 
     __slots__ = ("blocked", "bounds", "chance", "clogged", "later", "lossy", "stopped", "waiting")
 
@@ -55,7 +55,7 @@ class Line:
         self.lossy = 0
         """The percentage of messages that is lost."""
         self.waiting: list[Notification] = []
-        """Messages of the election channel, while it is clogged."""
+        """The messages of the election channel that wait while the direction is clogged."""
         self.bounds: list[Bound] = []
 
 
@@ -65,7 +65,7 @@ class Link:
     def __init__(self, dialling: Party, accepting: Party, up: Line, down: Line) -> None:
         self.broken = False
         self.drains = False
-        """Whether messages that were under way when it broke still arrive."""
+        """True if messages that were in transit when the link broke still arrive."""
         self.first: Message | None = None
         """The first message of the end that dialled."""
         self.dialler = End(self, dialling, accepting.id, True, up)
@@ -75,7 +75,7 @@ class Link:
 
 
 class End:
-    """One end of a link. It is open from `LinkUp` until its server learns of the end or hangs up."""
+    """One end of a link. It is open from `LinkUp` until its server receives `LinkDown` or hangs up."""
 
     __slots__ = ("dialled", "free_at", "held", "life", "line", "link", "open", "other", "owner", "peer")
     other: End
@@ -90,9 +90,9 @@ class End:
         self.dialled = dialled
         self.open = False
         self.free_at = 0
-        """The time at which the last message arrives here; none may arrive before it."""
+        """The arrival time of the last message sent to this end. Later messages may not arrive before it."""
         self.held: list[object] | None = None
-        """Messages that wait for the direction towards this end to be unblocked."""
+        """The messages that wait while the direction to this end is stopped; None if none wait."""
 
 
 class Bound:
@@ -106,10 +106,10 @@ class Bound:
 
 
 RESEND_US: Final = 40_000
-"""The delay until a message that was lost on a stream is sent again; what follows it waits."""
+"""The delay until a message that was lost on a link is sent again. Later messages wait for it."""
 
 _GONE: Final = object()
-"""Travels like a message, behind all others, when the other end hangs up."""
+"""A marker that an end sends behind its last message when it hangs up."""
 
 
 class Network:
@@ -121,7 +121,7 @@ class Network:
         self._links: list[list[Link | None]] = [[None] * count for _ in range(count)]
         """The newest link, by dialler and acceptor."""
         self.lines = [[Line(chance) for _ in range(count)] for chance in self._random]
-        """By sender and receiver."""
+        """The directions, by sender and receiver."""
         self._calls = 0
         self._delay_min = timing.delay_us_min
         self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
@@ -134,12 +134,12 @@ class Network:
         self.messages = 0
         self.slower = 1
         self.reordering: list[tuple[int, int]] = []
-        """Percent of the words on the election channel that are held back, and for how many microseconds."""
+        """The percentage of notifications that are delayed, and their delay in microseconds, for each fault."""
 
     # -- time ----------------------------------------------------------------------------------------
 
     def _delay(self, source: int) -> int:
-        """Of what no bad line makes later."""
+        """Draw the delay of a message, without the additional delay of its direction."""
         return self._takes(self._random[source])
 
     def _takes(self, chance: Callable[[], float]) -> int:
@@ -155,6 +155,7 @@ class Network:
     # -- the election channel --------------------------------------------------------------------------
 
     def tell(self, source: ServerId, target: ServerId, message: Notification) -> None:
+        """Send a message on the election channel."""
         if target >= len(self._servers):
             return
         line = self.lines[source][target]
@@ -178,13 +179,13 @@ class Network:
         if self.double and random() < self.double:
             world.push(world.now + self._delay(source) * 4, self._arrive, self._servers[target], (source, message))
 
-    def _arrive(self, server: Party, said: tuple[ServerId, Notification]) -> None:
+    def _arrive(self, server: Party, sent: tuple[ServerId, Notification]) -> None:
         if not server.up:
             return
         if server.paused:
-            server.defer(self._arrive, server, said)
+            server.defer(self._arrive, server, sent)
             return
-        server.receive(said[0], said[1])
+        server.receive(sent[0], sent[1])
 
     def _reach(self, server: Party, peer: ServerId) -> None:
         if not server.up or not self._servers[peer].up or self.lines[peer][server.id].blocked:
@@ -222,7 +223,7 @@ class Network:
             world.push(world.now + self._delay(me), self._refuse, server, call)
             return
         target = self._servers[to]
-        if self._parted(me, to):
+        if self._separated(me, to):
             world.push(world.now + self._patience(me), self._refuse, server, call)
         elif not target.up:
             world.push(world.now + self._delay(me), self._refuse, server, call)
@@ -237,7 +238,7 @@ class Network:
         lines = self.lines
         return Link(server, target, lines[server.id][target.id], lines[target.id][server.id])
 
-    def _parted(self, one: ServerId, other: ServerId) -> bool:
+    def _separated(self, one: ServerId, other: ServerId) -> bool:
         return bool(self.lines[one][other].blocked or self.lines[other][one].blocked)
 
     def _refuse(self, server: Party, call: tuple[ServerId, int]) -> None:
@@ -273,7 +274,7 @@ class Network:
             server.defer(self._connected, end, call)
             return
         if server.dialling.get(to) != serial:
-            self._pass(end, _GONE)  # it hung up before it was answered
+            self._pass(end, _GONE)  # the server hung up before it was connected
             return
         del server.dialling[to]
         if end.link.broken:
@@ -284,7 +285,7 @@ class Network:
         server.receive(to, LinkUp(dialled=True))
 
     def send(self, end: End | None, message: Message | bytes) -> bool:
-        """Send a message. Return False if the link is gone: then the message is lost, as it would be in a socket."""
+        """Send a message. Return False if this end is not open: then the message is lost, as with a socket."""
         if end is None or not end.open:
             return False
         self.messages += 1
@@ -297,7 +298,7 @@ class Network:
             return
         other, line = end.other, end.line
         if link.first is None and end.dialled and message is not _GONE:
-            link.first = message  # type: ignore[assignment]  # what else is passed is a message
+            link.first = message  # type: ignore[assignment]  # everything but _GONE is a message
         if other.held is not None:
             other.held.append(message)
             self._check_bounds(line, link, other.held)
@@ -321,7 +322,7 @@ class Network:
         link = end.link
         if not end.open or (link.broken and not link.drains):
             if not link.broken and end.owner.paused and end.life == end.owner.life:
-                end.owner.defer(self._deliver, end, message)  # behind the LinkUp that waits there
+                end.owner.defer(self._deliver, end, message)  # behind the LinkUp that is deferred, too
             return
         server = end.owner
         if server.paused:
@@ -331,7 +332,7 @@ class Network:
             self._down(end, None)
             return
         server.heard_at[end.peer] = self._world.now
-        server.receive(end.peer, message)  # type: ignore[arg-type]  # what else is passed is a message
+        server.receive(end.peer, message)  # type: ignore[arg-type]  # everything but _GONE is a message
 
     def _give_up(self, end: End, held: list[object]) -> None:
         if end.held is held:
@@ -348,7 +349,7 @@ class Network:
         server.receive(end.peer, LinkDown(end.dialled))
 
     def hang_up(self, server: Party, peer: ServerId, dialled: bool) -> None:
-        """Close this end of a link. What was sent before still arrives, and then the end of the link."""
+        """Close this end of a link. Earlier messages still arrive at the other end, and then its `LinkDown`."""
         if dialled:
             server.dialling.pop(peer, None)
         end = (server.dialled if dialled else server.accepted).get(peer)
@@ -357,7 +358,7 @@ class Network:
             self._pass(end, _GONE)
 
     def break_link(self, link: Link) -> None:
-        """Lose the messages under way, or let them arrive before the end. Each end learns of it at its own time."""
+        """Break a link. Messages in transit are lost, or arrive before `LinkDown`."""
         if link.broken:
             return
         link.broken = True
@@ -376,7 +377,7 @@ class Network:
             self.break_link(link)
 
     def crashed(self, server: Party) -> None:
-        """End the links of a crashed process: its peers learn of it behind what was under way, at once, or late."""
+        """End the links of a crashed process, as if it had hung up, or as broken links."""
         for link in self._links_of(server):
             end = link.dialler if link.dialler.owner is server else link.acceptor
             end.open = False
@@ -385,7 +386,7 @@ class Network:
             else:
                 self.break_link(link)
         for end in (*server.dialled.values(), *server.accepted.values()):
-            end.open = False  # also those of links that others have replaced already
+            end.open = False  # also the ends of links that were replaced
         server.dialled.clear()
         server.accepted.clear()
         server.dialling.clear()
@@ -415,7 +416,7 @@ class Network:
         line.blocked -= 1
         line.stopped -= 1
         self._flow(source, target)
-        if not self._parted(source, target):
+        if not self._separated(source, target):
             one, other = self._servers[source], self._servers[target]
             if one.up and other.up:
                 self._reopen(one, other)
@@ -463,8 +464,8 @@ class Network:
     def double_links(self, server: Party) -> int:
         """Open each link that this server has accepted once more, and repeat the first message on it.
 
-        The later messages were replies, and cannot be sent to an end that has not sent anything. The end that dialled
-        does not know the new link, loses the old one, and dials again.
+        The later messages are replies, and the new end has sent nothing to which they could reply. The server that
+        dialled has no end of the new link. It loses the old link and dials again.
         """
         doubled = 0
         world = self._world
@@ -486,7 +487,7 @@ class Network:
         self.break_link(copy)
 
     def _flow(self, source: ServerId, target: ServerId) -> None:
-        """Send what waited, in order, if the direction is free."""
+        """Send the waiting messages in order, if the direction is free."""
         if self.lines[source][target].stopped:
             return
         for link in (self._links[source][target], self._links[target][source]):

@@ -1,8 +1,8 @@
 """The quiet stage: after the faults a minority is away, and nothing new is written.
 
-Within a bound of its own the others serve, and have answered everything that they accepted. A new write could free what
-is stuck, and so could the time: a leader drops a follower that does not acknowledge, and the next leader commits. So
-nothing may stay unanswered either while all of them serve and are idle.
+Within a bound of its own the other servers must serve, and must have answered everything that they accepted. A new
+write could free a stuck proposal, and so could a timeout: a leader drops a follower that does not acknowledge, and the
+next leader commits. Therefore nothing may stay unanswered while all of these servers serve and are idle.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class QuietStage:
             + 40 * (timing.delay_us_max + timing.fsync_us_max + timing.turn_us_max) // 1_000
             + spike_us // 50
         )
-        """Roles end that lack a server, one candidate that is away is given up, and then one election and one
-        synchronization take place."""
+        """The time in which roles that lack a server end, one candidate that is away is given up, and then one election
+        and one synchronization take place."""
         self.idle_bound_ms = 20 + 3 * (timing.delay_us_max + timing.turn_us_max + spike_us) // 1_000
         """The bound within which idle servers have answered everything."""
         self._idle_since = 0
@@ -57,14 +57,14 @@ class QuietStage:
     def _gone(self) -> None:
         self._until = self.world.now + self.bound_ms * 1_000
         self._revive()
-        self._look(None, None)
+        self._check(None, None)
 
     def _revive(self) -> None:
         for server in self.world.servers[1:]:
             if server.founded and not server.up and server.id not in self.minority.servers:
                 self.world.revive(server)
 
-    def _look(self, _: object, __: object) -> None:
+    def _check(self, _: object, __: object) -> None:
         world = self.world
         waits_for = self._missing()
         if waits_for is None:
@@ -74,10 +74,12 @@ class QuietStage:
             return
         away = sorted(self.minority.servers)
         if (idle_ms := self._idle_ms()) > self.idle_bound_ms:
-            raise Violation(self._invariant, f"all but {away}, which are away, are idle for {idle_ms} ms: {waits_for}")
+            idle = f"the others are idle for {idle_ms} ms, longer than {self.idle_bound_ms} ms"
+            raise Violation(self._invariant, f"servers {away} are away, and {idle}: {waits_for}")
         if world.now >= self._until:
-            raise Violation(self._invariant, f"waited {self.bound_ms} ms while {away} are away: {waits_for}")
-        world.push(world.now + 10_000, self._look, None, None)
+            what = f"servers {away} are away, and the others have not finished within {self.bound_ms} ms"
+            raise Violation(self._invariant, f"{what}: {waits_for}")
+        world.push(world.now + 10_000, self._check, None, None)
 
     def _here(self) -> list[Server]:
         """Return the running servers that are not away."""
@@ -91,10 +93,11 @@ class QuietStage:
         """Return the condition that does not hold yet, or None."""
         leader = self._leader()
         if leader is None or not leader.node.serving:
-            return f"no server leads ({self._states()})"
+            return f"no leader serves ({self._states()})"
         serving = [server for server in self._here() if server.node.serving and server.node.leader == leader.id]
         if not is_quorum(leader.node.ensemble, [server.id for server in serving]):
-            return f"only {[server.id for server in serving]} serve under {leader.id} ({self._states()})"
+            ids = [server.id for server in serving]
+            return f"only servers {ids} serve under leader {leader.id}, which are no quorum ({self._states()})"
         return self._unanswered(leader, serving)
 
     def _unanswered(self, leader: Server, serving: Sequence[Server]) -> str | None:
@@ -103,17 +106,18 @@ class QuietStage:
             self._proposed = leader.id, leader.node.epoch, self.world.ghost.servers[leader.id].tip
         tip = self._proposed[2]
         if leader.node.committed < tip:
-            return f"server {leader.id} has proposed up to {show(tip)}, and committed {show(leader.node.committed)}"
+            committed = show(leader.node.committed)
+            return f"leader {leader.id} has proposed up to {show(tip)}, but committed only up to {committed}"
         for server in serving:
             if server.machine.zxid < tip:
-                return f"server {server.id} has applied up to {show(server.machine.zxid)}, not {show(tip)}"
+                return f"server {server.id} has applied up to {show(server.machine.zxid)}, but not up to {show(tip)}"
         for server in self._here():
             if server.barriers:
                 return f"server {server.id} does not answer barrier {min(server.barriers)} ({self._states()})"
         return None
 
     def _idle_ms(self) -> int:
-        """Return for how long all servers that are not away have served under one leader and done nothing else."""
+        """Return the time for which all servers that are not away have served under one leader and been idle."""
         leader, now = self._leader(), self.world.now
         if leader is None or not all(self._is_idle(server, leader) for server in self._here()):
             self._idle_since = 0

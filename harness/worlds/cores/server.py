@@ -1,8 +1,8 @@
-"""One simulated server: a node, its disk and its machine, driven as `zab.core.ready` says a driver must.
+"""One simulated server: a node, its disk and its machine, driven as `zab.core.ready` requires of drivers.
 
-What a real driver leaves to threads and sockets is left to the heap here: a write handed to the disk is performed
-later, in one go with others that gathered meanwhile; a message goes to the network; and between any two acts a fault
-may crash the process.
+Events on the heap replace the threads and sockets of a real driver. A write is performed later, together with others
+that were handed over meanwhile. A message goes to the simulated network. A fault may crash the process between any two
+steps.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from zab.core.messages import ON_LINKS, TO_LEADER, LinkEvent, Message, State
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
 from zab.core.ready import Append, Apply, Ready, Settings
-from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
+from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of, show
 from zab.storage.log_reader import Purged
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
-Seen: TypeAlias = tuple[Zxid, State, Epoch, ServerId | None, bool]
-"""The committed zxid, state, epoch and leader of a node after its last turn, and whether it served."""
+Status: TypeAlias = tuple[Zxid, State, Epoch, ServerId | None, bool]
+"""The committed zxid, state, epoch and leader of a node, and whether it serves."""
 _UPWARDS: Final[dict[type, bool]] = {kind: kind in TO_LEADER for kind in ON_LINKS}
-"""By kind of message: whether learners send it, on the link that they dialled. Leaders send on accepted links."""
+"""Whether learners send a kind of message. They send on the link that they dialled, leaders on accepted links."""
 FIND_US: Final = 1_000
-"""The time to look for a snapshot on the disk."""
+"""The time that a search for a snapshot on the disk takes."""
 
 
 class Server:
@@ -52,7 +52,7 @@ class Server:
         self.ensemble = ensemble
         """The membership in its configuration file; a newer one on its disk takes precedence."""
         self.knobs = world.script.knobs
-        """Its own settings, which a fault may change."""
+        """The settings of this server, which a fault may change."""
         self.clock = Clock(world)
         self.disk = MemoryDisk()
         self.machine = self.empty_machine()
@@ -60,9 +60,9 @@ class Server:
         self._chance = self.random.random
         self.writer = Writer(self)
         self.founding = True
-        """Whether its disk may be empty because the server never ran. Later an empty disk is a lost one."""
+        """True if the disk may be empty because the server has never run. Later an empty disk is a lost disk."""
         self.founded = False
-        """Whether it has ever been started, or will be at the beginning."""
+        """True if the server starts with the run, or was started later to join the ensemble."""
         self.life = 0
         self.up = False
         self.paused = False
@@ -74,18 +74,19 @@ class Server:
         self.heard_at: dict[ServerId, int] = {}
         self.submitted: dict[Zxid, bytes] = {}
         self.barriers: set[int] = set()
-        """The barriers that it was asked for and has not answered."""
+        """The barriers that were submitted here and are not answered."""
         self.watched = False
-        """Whether a fault waits for one of its acts."""
+        """True while a fault is aimed at a step of this server."""
         self._gathering = False
-        """Whether its turn is postponed, for more messages."""
+        """True while its turn is postponed, so that it handles more messages together."""
         self._broadcasts = False
-        """Whether it has proposed a change of the membership in this turn."""
+        """True if it has proposed a membership change in this turn."""
         self._began(Zxid(0), 0)
 
     def _began(self, snapshot: Zxid, count: int) -> None:
-        """Reset what is known of the node, at its start from a snapshot of so many transactions."""
-        self._seen: Seen = (snapshot, State.LOOKING, Epoch(0), None, False)
+        """Reset the state that mirrors the node, at a start from a snapshot with this number of transactions."""
+        self._seen: Status = (snapshot, State.LOOKING, Epoch(0), None, False)
+        """The status of the node after its last turn."""
         self._leads = self._serves = False
         self._snapshot_at = count
         self._timer = 0
@@ -93,7 +94,7 @@ class Server:
     # -- the process -----------------------------------------------------------------------------------
 
     def start(self) -> bool:
-        """Read the disk and begin to look for a leader. Return False if the disk fails."""
+        """Read the disk, and start the node. Return False if the disk fails."""
         world, judge = self.world, self.world.judge
         settings = StorageSettings(
             segment_bytes=self.knobs.segment_bytes,
@@ -109,7 +110,7 @@ class Server:
                 machine.restore(self.storage.read_snapshot(recovered.snapshot))
         except StorageError as error:
             if not world.nemesis.excuses(self):
-                world.report_failure(self, "reads its disk", error)
+                world.report_failure(self, "fails to read its disk", error)
             return False
         self.life += 1
         self.up = True
@@ -167,7 +168,7 @@ class Server:
         self.crash("keep")
 
     def defer(self, act: Callable[..., None], one: object, other: object) -> None:
-        """Do this when the pause is over."""
+        """Call `act` when the pause is over."""
         self.backlog.append((act, one, other))
 
     def pause(self) -> None:
@@ -209,12 +210,12 @@ class Server:
         try:
             self.node.step(source, message, world.now // 1_000 if self.clock.plain else self.now_ms)
         except Exception as error:
-            world.report_failure(self, f"heard {type(message).__name__} from {source}", error)
+            world.report_failure(self, f"fails to handle {type(message).__name__} from server {source}", error)
         if not self._gathering:
             self.turn_soon()
 
     def tick(self, life: int, at: int) -> None:
-        """Tick the node at a deadline, which it may have moved meanwhile."""
+        """Tick the node at its deadline. The node may have moved the deadline since the tick was scheduled."""
         if self.life != life or self._timer != at:
             return
         if self.paused:
@@ -227,14 +228,14 @@ class Server:
         try:
             self.node.tick(self.now_ms)
         except Exception as error:
-            self.world.report_failure(self, "ticks", error)
+            self.world.report_failure(self, "fails at a tick", error)
         self.turn_soon()
 
     def _wind(self) -> None:
         """Schedule a tick at the deadline, unless an earlier one is scheduled."""
         clock = self.clock
         at = self.node.deadline * 1_000 if clock.plain else clock.when(self.node.deadline)
-        if at is None:  # its clock stands still: nothing is ever due
+        if at is None:  # the clock is frozen, so the deadline does not come
             self._timer = 0
         elif not self._timer or at < self._timer:
             world = self.world
@@ -257,7 +258,7 @@ class Server:
             self._wind()
 
     def submit(self, payloads: list[bytes]) -> None:
-        """Propose, after a turn for everything received before: a primary prepares on a state that is up to date."""
+        """Propose writes. A postponed turn is taken first, because a primary prepares requests on its latest state."""
         judge = self.world.judge
         if self._gathering:
             self.drain()
@@ -267,7 +268,7 @@ class Server:
             judge.broadcasts(self.id, self.node.epoch)
             self.submitted.update({Zxid(first + offset): payload for offset, payload in enumerate(payloads)})
         finally:
-            self.turn_soon()  # also if it refused: it may have ended its leadership
+            self.turn_soon()  # also after a refusal, because the node may have ended its leadership
 
     def reconfigure(self, ensemble: Ensemble) -> None:
         try:
@@ -283,7 +284,7 @@ class Server:
     # -- the turn --------------------------------------------------------------------------------------
 
     def turn_soon(self) -> None:
-        """Take a turn: at once, or a moment later together with what is received until then."""
+        """Take a turn at once, or postpone it, so that it also handles the messages that arrive until then."""
         if self._gathering:
             return
         world = self.world
@@ -306,7 +307,7 @@ class Server:
         try:
             ready = self.node.ready()
         except Exception as error:
-            self.world.report_failure(self, "says what it wants", error)
+            self.world.report_failure(self, "fails to return its Ready", error)
             return
         self._hand_over(ready)
         if ready is not EMPTY_READY:
@@ -322,7 +323,7 @@ class Server:
         self._wind()
 
     def _hand_over(self, ready: Ready) -> None:
-        """Hand the writes to the disk, and report to the judge what the node is now."""
+        """Hand the writes to the disk, and report the status of the node to the judge."""
         node = self.node
         if ready.save:
             self._save(ready.save)
@@ -353,10 +354,10 @@ class Server:
             self.world.push(self.world.now + FIND_US, self._find, self.life, question)
 
     def _conclude(self, ready: Ready) -> None:
-        """Report to the judge what is true only after all of this Ready is carried out."""
+        """Report to the judge the facts that hold only after all effects of this Ready are carried out."""
         judge = self.world.judge
         if self._broadcasts:
-            # A membership change does not depend on the applied state: what this turn applies comes first.
+            # A membership change does not depend on the applied state, so the turn applies transactions first.
             self._broadcasts = False
             judge.broadcasts(self.id, self.node.epoch)
         if self._serves is not self._seen[4]:
@@ -375,8 +376,8 @@ class Server:
             return "promised"
         return "acked" if node.serving and node.committed > committed else None
 
-    def _report(self, seen: Seen) -> None:
-        """Report first what it committed, in its old role: a leader may commit in its last turn."""
+    def _report(self, seen: Status) -> None:
+        """Report the commits of the former role first, and then the role: a leader may commit in its last turn."""
         judge, me = self.world.judge, self.id
         before, self._seen = self._seen, seen
         committed, state, epoch, leader, serving = seen
@@ -397,7 +398,7 @@ class Server:
             if isinstance(write, Append):
                 batch = write.batch
                 judge.appended(me, batch)
-                led = self.node.leader == me or self._leads  # and may have ended in the same turn
+                led = self.node.leader == me or self._leads  # the leadership may have ended in this turn
                 if batch.config and led and epoch_of(batch.first) == self.node.epoch:
                     self.report_change(batch)
             elif isinstance(write, effects.Truncate):
@@ -411,7 +412,7 @@ class Server:
         self.writer.hand_over(writes)
 
     def report_change(self, batch: Batch) -> None:
-        """Report a change of the membership, which the node proposes itself, when it is to be written."""
+        """Report a membership change when it is handed to the disk. The node itself proposes these."""
         self.world.judge.proposed(self.id, batch.first, batch.payloads())
         self._broadcasts = True
 
@@ -424,7 +425,7 @@ class Server:
         try:
             self.node.saved(ticket, self.now_ms)
         except Exception as error:
-            world.report_failure(self, f"was told that {ticket} is saved", error)
+            world.report_failure(self, f"fails to handle the end of the writes up to ticket {ticket}", error)
         if self.node.durable != before:
             world.judge.counts_durable(self.id, self.node.durable)
         self.turn_soon()
@@ -432,7 +433,7 @@ class Server:
     def snapshot(self) -> None:
         if self.up and not self.paused:
             if self._gathering:
-                self.drain()  # else the digest would be of another state than the machine's
+                self.drain()  # otherwise the digest of the node would not match the state of the machine
             if self.writer.snapshot():
                 self._snapshot_at = self.machine.count
 
@@ -459,7 +460,7 @@ class Server:
             world.act(self, "after sending", kind.__name__)
 
     def _send_otherwise(self, to: ServerId, message: Any) -> None:
-        """Send a message that needs no link, or that stands for several."""
+        """Send a message of the election channel, or a series of messages to a learner."""
         if isinstance(message, effects.SendSnapshot):
             self._send_snapshot(to, message)
         elif isinstance(message, effects.SendRest):
@@ -474,7 +475,8 @@ class Server:
     def _send_snapshot(self, to: ServerId, message: effects.SendSnapshot) -> None:
         machine = self.machine
         if machine.zxid != message.zxid:
-            self.world.report_failure(self, "sends a snapshot", AssertionError(f"the machine is at {machine.zxid:x}"))
+            what = f"the machine is at {show(machine.zxid)}, but the snapshot is of {show(message.zxid)}"
+            self.world.report_failure(self, "fails to send a snapshot", AssertionError(what))
         self._send(to, messages.SnapBegin(message.zxid, message.digest))
         for chunk in machine.snapshot():
             self._send(to, messages.SnapChunk(chunk))
@@ -495,7 +497,7 @@ class Server:
         self.world.counted("rest")
 
     def _find(self, life: int, question: effects.FindSnapshot) -> None:
-        """Look for the file whose beginning a learner holds; if it is being written, look again later."""
+        """Look for the snapshot whose beginning a learner has. If it is being written, look again later."""
         if self.life != life:
             return
         if self.paused:
@@ -528,13 +530,13 @@ class Server:
     # -- the machine -----------------------------------------------------------------------------------
 
     def _apply(self, ready: Ready) -> None:
-        for what in ready.apply:
-            if isinstance(what, Apply):
-                self._apply_batch(what.batch)
-            elif isinstance(what, effects.Restore):
-                self._restore(what.zxid)
-            elif isinstance(what, effects.Activate):
-                self._activate(what.ensemble)
+        for effect in ready.apply:
+            if isinstance(effect, Apply):
+                self._apply_batch(effect.batch)
+            elif isinstance(effect, effects.Restore):
+                self._restore(effect.zxid)
+            elif isinstance(effect, effects.Activate):
+                self._activate(effect.ensemble)
         self._snapshot_if_due()
 
     def _apply_batch(self, batch: Batch) -> None:

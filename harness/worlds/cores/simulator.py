@@ -1,11 +1,11 @@
-"""The simulator of cores: a heap of virtual time, and servers that are turned by its events.
+"""The simulator of cores: a heap of virtual time, whose events drive the servers.
 
-A run takes events off the heap in the order of time, equal times in the order in which they were put there.
-Nothing else decides an order: no set is iterated, no hash or address is looked at, and every chance comes
-from generators that are seeded by the script, one for each server and purpose.
+A run takes events off the heap in the order of their times, and events of equal time in the order of their insertion.
+Nothing else decides an order: no code iterates a set or uses a hash or an address, and all random numbers come from
+generators that are seeded by the script, one for each server and purpose.
 
-What is simulated depends on the system under test: its simulator derives from `Simulator`, names the parts that it
-consists of, and adds what these parts share.
+Each system under test has a simulator that derives from `Simulator`. It names its parts (server, network, nemesis,
+workload, liveness) and adds the state that these parts share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zab.core.ready import Note
 from zab.core.zxid import ServerId
 
 EVENTS_MAX: Final = 300_000
-"""A run that needs more ends, and its verdict is unknown."""
+"""The budget of a run. A run that exceeds it ends, and its verdict is unknown."""
 
 
 class Simulator(Common[Any]):
@@ -64,7 +64,7 @@ class Simulator(Common[Any]):
     # -- the run ---------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        """Run to the end, or to the first violation. The cyclic collector is off: a run makes few cycles."""
+        """Run to the end, or to the first violation. The garbage collector is off, because a run makes few cycles."""
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -133,7 +133,7 @@ class Simulator(Common[Any]):
             self.push(self.now + wait_ms * 1_000, self.start, server, server.life)
 
     def restart(self, server: Any, down_ms: int) -> None:
-        """End a server in good order, as its operator does, and start it again."""
+        """End a server in good order, and start it again after a downtime."""
         if server.up:
             self.counted("restart")
             server.end()
@@ -142,7 +142,7 @@ class Simulator(Common[Any]):
     # -- observations ----------------------------------------------------------------------------------
 
     def _observe(self, _: object, __: object) -> None:
-        """Report the servers from which a serving leader has received nothing for longer than it may lead so."""
+        """Report the voters from which a leader has received nothing for longer than it may lead without them."""
         for server in self.servers[1:]:
             settings = server.settings
             limit = (settings.init_ms + 2 * settings.sync_ms + 4 * settings.tick_ms) * 1_000

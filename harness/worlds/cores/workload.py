@@ -1,7 +1,7 @@
 """The operations of a script on the servers of an ensemble, and the replies.
 
-Every server that believes it leads is asked for a write, so that a deposed leader gets its share. All writes differ,
-so that no two can be confused unnoticed.
+Each write is submitted at every server that believes that it leads, so that deposed leaders receive writes, too. All
+writes differ, so that no mix-up stays unnoticed.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class Workload:
 
     def _refused(self, server: Server, error: ZabError) -> None:
         if isinstance(error, LocalProtocolError):
-            self.world.report_failure(server, "was asked for something reasonable", error)
+            self.world.report_failure(server, "refuses a legal request", error)
         self.world.record(server.id, "refuses", 0, type(error).__name__)
 
     # -- barriers --------------------------------------------------------------------------------------
 
     def _barrier(self, op: Barrier) -> None:
-        """Ask a server for a barrier, or every server that believes it leads: a deposed one must not answer."""
+        """Submit a barrier at a server, or at every server that believes it leads: a deposed leader must not answer."""
         world = self.world
         named = world.servers[min(max(op.server, 0), len(world.servers) - 1)]
         for server in self.believers() if op.server <= LEADER else [named]:
@@ -105,13 +105,13 @@ class Workload:
 
     @staticmethod
     def _changed(ensemble: Ensemble, change: str, sid: ServerId, leader: ServerId) -> Ensemble | None:
-        """Return the requested membership; None if it would change nothing, or have no voter with weight."""
+        """Return the requested membership; None if it would change nothing, or have no voter."""
         known = ensemble.by_id.get(sid)
         if change == "add":
             return None if known else with_server(ensemble, member(sid))
         if change == "replace":
-            goes = [voter for voter in ensemble.voters if voter not in (sid, leader)]
-            left = without_server(ensemble, goes[0]) if goes and sid not in ensemble.voters else None
+            replaceable = [voter for voter in ensemble.voters if voter not in (sid, leader)]
+            left = without_server(ensemble, replaceable[0]) if replaceable and sid not in ensemble.voters else None
             return None if left is None else with_server(left, member(sid))
         if known is None:
             return None

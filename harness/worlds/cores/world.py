@@ -1,4 +1,4 @@
-"""The simulator of the list, and the world of cores as the commands see it."""
+"""The simulator of the system under test `list`, and the world `cores` for the commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Che
 def can(item: Fault | Op) -> bool:
     if type(item) in Nemesis.KINDS or type(item) in Workload.PERFORM:
         return True
-    if isinstance(item, JoinGroup):  # it needs threads and sockets
+    if isinstance(item, JoinGroup):  # its clients need threads and sockets
         return False
     return isinstance(item, (*worlds.CLIENT_OPS, *BROKER_OPS, *PARTITION_OPS))
 

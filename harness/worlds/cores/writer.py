@@ -1,4 +1,4 @@
-"""The disk side of a simulated server: a writer that takes whatever has gathered, and stores snapshots beside it."""
+"""The writer of a simulated server: it performs all waiting writes with one fsync, and stores snapshots meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Writer:
         self._writing: list[Write] = []
         self._number = 0
         self.storing: Zxid | None = None
-        """The snapshot that is being stored beside the log."""
+        """The zxid of the snapshot that is being stored, or None."""
 
     @property
     def idle(self) -> bool:
@@ -41,7 +41,7 @@ class Writer:
             self._write_next()
 
     def _write_next(self) -> None:
-        """One fsync for all that has gathered."""
+        """Begin to perform all waiting writes with one fsync."""
         self._writing, self._queue = self._queue, []
         self._number += 1
         self._world.push(self._world.now + self._takes(1), self._written, self._server.life, self._number)
@@ -50,7 +50,7 @@ class Writer:
         return self._world.fsync_us(self._random, times) * self.slower
 
     def usual_speed(self) -> None:
-        """Be as quick as at first, also with what has been under way slowly."""
+        """End the fault, also for a write in progress."""
         self.slower = 1
         if self._writing:
             self._number += 1
@@ -64,7 +64,7 @@ class Writer:
             server.defer(self._written, life, number)
             return
         writes = self._writing
-        watched = server.watched  # until a fault has struck
+        watched = server.watched  # a fault that is injected meanwhile may change it
         try:
             if watched:
                 self._perform_slowly(writes)
@@ -76,10 +76,10 @@ class Writer:
         except (Crashed, Violation):
             raise
         except Exception as error:
-            world.report_failure(server, "writes to its disk", error)
+            world.report_failure(server, "fails to write to its disk", error)
             return
         if not watched:
-            self._tell_durable(writes)
+            self._report_durable(writes)
         if self._queue:
             self._write_next()
         else:
@@ -87,17 +87,17 @@ class Writer:
         server.saved(writes[-1].ticket)
 
     def _perform_slowly(self, writes: list[Write]) -> None:
-        """One by one, so that a fault can come between any two, and between the last and the word of it."""
+        """Perform the writes one by one. A fault may strike between any two, and before the last one is reported."""
         server, world = self._server, self._world
         for number, write in enumerate(writes):
             name = type(write).__name__
             world.act(server, "before writing", name)
             server.storage.perform([write])
-            self._tell_durable([write])
+            self._report_durable([write])
             self._writing = writes[number + 1 :]
             world.act(server, "after writing", name)
 
-    def _tell_durable(self, writes: list[Write]) -> None:
+    def _report_durable(self, writes: list[Write]) -> None:
         judge, sid = self._world.judge, self._server.id
         for write in writes:
             if isinstance(write, Append):
@@ -110,9 +110,9 @@ class Writer:
     # -- snapshots -------------------------------------------------------------------------------------
 
     def snapshot(self, spare: bool = False) -> bool:
-        """Begin to store the machine's state beside the log, as it stands now.
+        """Begin to store the present state of the machine. Return whether a snapshot was begun.
 
-        `spare`: because a learner is just being sent the same.
+        `spare` is true if the snapshot is stored because a leader sends the same state to a learner.
         """
         server, world = self._server, self._world
         machine = server.machine
@@ -125,18 +125,18 @@ class Writer:
             world.disk_failed(server, error)
             return False
         except Exception as error:
-            world.report_failure(server, "begins a snapshot", error)
+            world.report_failure(server, "fails to begin a snapshot", error)
             return False
         self.storing = machine.zxid
-        what = writer, machine.snapshot(), spare
-        world.push(world.now + self._takes(4), self._stored, server.life, what)
+        snapshot = writer, machine.snapshot(), spare
+        world.push(world.now + self._takes(4), self._stored, server.life, snapshot)
         return True
 
-    def _stored(self, life: int, what: tuple[SnapshotWriter, list[bytes], bool]) -> None:
+    def _stored(self, life: int, snapshot: tuple[SnapshotWriter, list[bytes], bool]) -> None:
         server, world = self._server, self._world
         if server.life != life:
             return
-        writer, state, spare = what
+        writer, state, spare = snapshot
         try:
             for chunk in state:
                 writer.write(chunk)
@@ -146,7 +146,7 @@ class Writer:
             world.disk_failed(server, error)
             return
         except Exception as error:
-            world.report_failure(server, "stores a snapshot", error)
+            world.report_failure(server, "fails to store a snapshot", error)
             return
         judge_purge(world.judge, server.id, server.disk, server.storage.spare)
         self.storing = None
@@ -156,15 +156,15 @@ class Writer:
     # -- the end ---------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """All that was handed over is written now. The node is not told any more."""
+        """Perform all waiting writes now. The node receives no report of them."""
         writes = self._writing + self._queue
         self._writing, self._queue = [], []
         if writes:
             self._server.storage.perform(writes)
-            self._tell_durable(writes)
+            self._report_durable(writes)
 
     def crash(self, loss: str) -> list[Write]:
-        """The process is gone in the middle of what it wrote. Returns that; what only waited never happened."""
+        """End the process in the middle of its current writes, and return these. The waiting writes never happen."""
         writing, self._writing, self._queue = self._writing, [], []
         self.storing = None
         disk, choose = self._server.disk, self._random.randrange

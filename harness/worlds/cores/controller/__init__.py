@@ -1,1 +1,1 @@
-"""Brokers around the store: each a client of it, and one of them the controller."""
+"""Simulated brokers that are clients of the store. One of them is the controller."""

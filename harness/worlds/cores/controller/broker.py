@@ -1,7 +1,6 @@
 """A broker: a process with a session of the store, replicas that follow commands, and a candidacy.
 
-Everything that it does by itself goes through `later`: a process that has ended does nothing, and a paused one does it
-when it is resumed.
+Its own actions go through `later`: they are dropped if the process has ended, and postponed while it is paused.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from kraft_controller.core.broker_epoch import BrokerEpochFence
 from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Answer, Command, Numbered, Role
 from kraft_controller.core.names import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
-from kraft_controller.core.state import Broker as Known
+from kraft_controller.core.state import Broker as Registration
 from kraft_controller.core.state import Endpoint, PartitionState
 from kraft_controller.wire import znodes
 
-LOOKS_MS: Final = 40
-"""How often it looks at its followers."""
-WAITS_MS: Final = 30
-"""The pause before it looks again for the end of its last registration, or for the store."""
+CHECK_MS: Final = 40
+"""The period of the check of its followers."""
+RETRY_MS: Final = 30
+"""The pause before it checks again whether its last registration has ended, or whether it reaches the store."""
 
 
 class Broker:
     needed: tuple[str, ...] = NEEDED
-    """Nodes that it creates if they are missing."""
+    """The nodes that a broker creates if they are missing."""
 
     def __init__(self, world: ControllerSimulator, number: int) -> None:
         self.world = world
@@ -45,7 +44,7 @@ class Broker:
         self.random = Random(f"{world.script.seed}/broker/{number}")
         self.up = self.paused = False
         self.unreachable = False
-        """Whether no controller can reach it."""
+        """True while no controller can reach the broker."""
         self.life = 0
         self.session = 0
         self._fence = BrokerEpochFence()
@@ -63,23 +62,23 @@ class Broker:
         self.up, self.life = True, self.life + 1
         self._fence, self.session = BrokerEpochFence(), 0
         self.replicas.restarted()
-        self.commands = ControllerCommandHandler(lambda: self.epoch, self._obey, me=self.id)
+        self.commands = ControllerCommandHandler(lambda: self.epoch, self._apply_command, me=self.id)
         self._writing.clear()
         self._begin()
-        self.later(LOOKS_MS * 1_000, self._look_at_followers)
+        self.later(CHECK_MS * 1_000, self._check_followers)
 
     def _begin(self) -> None:
         life = self.life
 
-        def fired(path: str) -> None:
+        def on_watch_event(path: str) -> None:
             if self.life == life:
-                self._fired(path)
+                self._on_watch_event(path)
 
-        def became(state: str) -> None:
+        def on_session_event(state: str) -> None:
             if self.life == life:
-                self._became(state)
+                self._on_session_event(state)
 
-        self.client = self.world.new_client(fired, became)
+        self.client = self.world.new_client(on_watch_event, on_session_event)
         self.client.strike_at = self._strike_at
         self._connect(self.client)
 
@@ -88,21 +87,21 @@ class Broker:
         client.connect(server, self.world.session_ms)
 
     def die(self) -> None:
-        """Kill it: its session expires later."""
+        """Kill the process. Its session expires later."""
         if self.up:
             self._stop()
             assert self.client is not None
             self.client.die()
 
     def end(self) -> None:
-        """End it in good order: its session is closed."""
+        """End the process in good order, and close its session."""
         if self.up:
             client = self.client
             assert client is not None
             reachable = not client.vanished
             self._stop()
             client.leave()
-            if not reachable:  # then its session expires later
+            if not reachable:  # the session expires later
                 client.die()
 
     def _stop(self) -> None:
@@ -111,7 +110,7 @@ class Broker:
         self._backlog.clear()
 
     def _over(self) -> None:
-        """End everything that belongs to its session."""
+        """End everything that belongs to the session."""
         for job in self._jobs:
             job.drop()
         self._jobs.clear()
@@ -130,7 +129,7 @@ class Broker:
         return True
 
     def resume(self) -> None:
-        """Resume it: it does first what it was about to do, and learns then what became of its session."""
+        """Resume the process. It carries out its postponed actions, and reconnects its session after that."""
         if not self.paused:
             return
         self.paused = False
@@ -162,28 +161,28 @@ class Broker:
             act()
 
     def soon(self, act: Callable[[], None]) -> None:
-        """Do this at once, or when it is resumed, unless the process ends before."""
+        """Call `act` at once, or when the broker is resumed, unless the process ends before."""
         self._now(act, self.life)
 
     @property
     def epoch(self) -> BrokerEpoch:
-        """The zxid of its node, or the least that it can be."""
+        """The zxid of its node, or the lowest zxid that the node can get."""
         return self._fence.accepts_from
 
     def do(self, work: Any, done: Callable[[Any], None], failed: Callable[[Exception], None] | None = None) -> Job:
         """Run a procedure while the session lasts."""
         assert self.client is not None
         self._jobs = [job for job in self._jobs if not job.over]
-        job = Job(self.client, self.later, work, done, failed or self._fell)
+        job = Job(self.client, self.later, work, done, failed or self._fail)
         self._jobs.append(job)
         return job
 
-    def _fell(self, error: Exception) -> None:
-        self.world.violated(Violation(NoCrash.invariant, f"broker {self.id} fell over {error!r}"))
+    def _fail(self, error: Exception) -> None:
+        self.world.violated(Violation(NoCrash.invariant, f"broker {self.id} fails with {error!r}"))
 
     # -- its session -------------------------------------------------------------------------------------
 
-    def _became(self, state: str) -> None:
+    def _on_session_event(self, state: str) -> None:
         client = self.client
         if client is None or not self.up:
             return
@@ -192,17 +191,17 @@ class Broker:
             self.do(self._register(), self._registered)
         elif state in ("expired", "closed"):
             self._over()
-            self.later(1_000, self._anew)
+            self.later(1_000, self._reconnect)
 
-    def _anew(self) -> None:
+    def _reconnect(self) -> None:
         if not self.session and self.client is not None and not self.client.wanted:
-            if self.client.vanished:  # it cannot dial now, and would not try again
-                self.later(WAITS_MS * 1_000, self._anew)
+            if self.client.vanished:  # the client cannot dial now, and would not try again
+                self.later(RETRY_MS * 1_000, self._reconnect)
                 return
             self._connect(self.client)
 
     def _register(self) -> requests.StoreRequests[int]:
-        """Create its node, once that of an earlier session is gone."""
+        """Create the node of the broker, once the node of an earlier session is gone."""
         yield from prepare(self.needed)
         path, session = znodes.broker_path(self.id), self.session
         if not self._fence.listed:
@@ -211,15 +210,15 @@ class Broker:
             assert isinstance(above, requests.Node)
             self._fence.list_read(above.below)
         endpoint = Endpoint("PLAINTEXT", f"b{self.id}", 9_092)
-        known = Known(self.id, BrokerEpoch(0), (endpoint,), {"PLAINTEXT": "PLAINTEXT"})
+        registration = Registration(self.id, BrokerEpoch(0), (endpoint,), {"PLAINTEXT": "PLAINTEXT"})
         while True:
             [there] = yield [requests.Exists(path)]
             if isinstance(there, requests.Node):
                 if there.owner == session:
                     return there.made
-                yield [Pause(WAITS_MS)]  # type: ignore[list-item]  # `Job` knows pauses
+                yield [Pause(RETRY_MS)]  # type: ignore[list-item]  # `Job` handles pauses
                 continue
-            data = znodes.broker(known, self.world.now_ms)
+            data = znodes.broker(registration, self.world.now_ms)
             [made] = yield [requests.Multi((requests.Create(path, data, ephemeral=True),))]
             if isinstance(made, requests.Failed) and made.why is requests.Why.UNKNOWN:
                 yield [requests.Sync(path)]
@@ -229,31 +228,31 @@ class Broker:
         self.world.fact(Registered(self.world.now, self.id, self.life, self.session, made))
         self.candidate = Candidate(self)
 
-    def _fired(self, path: str) -> None:
+    def _on_watch_event(self, path: str) -> None:
         if self.up and self.candidate is not None:
             candidate = self.candidate
-            self.later(0, lambda: candidate.fired(path))
+            self.later(0, lambda: candidate.on_watch_event(path))
 
     # -- commands ----------------------------------------------------------------------------------------
 
     def receive(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
         self.later(0, lambda: answered(self.commands.handle(numbered)))
 
-    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        self._obeys(command)
+    def _apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
+        self._record_command(command)
         return self.replicas.apply_command(command)
 
-    def _obeys(self, command: Command) -> None:
+    def _record_command(self, command: Command) -> None:
         world = self.world
         if world.trace is not None:
             world.record(0, f"broker {self.id}", 0, f"obeys {command}")
         epochs = command.broker_epoch, command.controller, command.controller_epoch
         world.fact(CommandApplied(world.now, self.id, self.life, *epochs))
 
-    # -- the ISRs of what it leads -------------------------------------------------------------------------
+    # -- the ISRs of led partitions ----------------------------------------------------------------------
 
-    def _look_at_followers(self) -> None:
-        self.later(LOOKS_MS * 1_000, self._look_at_followers)
+    def _check_followers(self) -> None:
+        self.later(CHECK_MS * 1_000, self._check_followers)
         if not self.session or self.candidate is None:
             return
         for where, isr in self.replicas.wanted_isrs(self.world.now_ms, self._fetches).items():
@@ -267,7 +266,7 @@ class Broker:
         return other.up and not other.paused and other.replicas.fetches(self.id, where, epoch)
 
     def _write_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> requests.StoreRequests[None]:
-        """Write an ISR on the state that it knows. If that is outdated, read the present one instead."""
+        """Write an ISR over the state that the leader has. If that state is outdated, read the present one instead."""
         where, path = role.where, znodes.state_path(role.where)
         wished = self.replicas.with_isr(role, isr)
         [outcome] = yield [requests.Multi((requests.Set(path, znodes.partition_state(wished), wished.version),))]

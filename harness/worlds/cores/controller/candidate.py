@@ -1,7 +1,8 @@
-"""One broker's candidacy and its command channel on virtual time: `kraft_controller.core`, without tasks of Trio.
+"""The candidacy of one broker and its command channel on virtual time: `kraft_controller.core`, without tasks of Trio.
 
-Nothing is decided here. The candidacy decides when to stand, the event queue what is next, the controller what to write
-and the queues what to send; this shell carries requests to the simulated store and commands to the simulated brokers.
+This module decides nothing. The candidacy decides when the broker stands for election, the event queue which event is
+next, the controller what to write, and the command queues what to send. The module carries requests to the simulated
+store and commands to the simulated brokers.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Reply = Callable[[Any], None]
 
 
 class Process(Protocol):
-    """A broker, as far as its candidate knows it."""
+    """The parts of a broker that its candidate uses."""
 
     world: ControllerSimulator
     id: BrokerId
@@ -50,7 +51,7 @@ class Process(Protocol):
     session: int
 
     def later(self, wait_us: int, act: Callable[[], None], /) -> None:
-        """Do this later, unless the process ends before."""
+        """Call `act` later, unless the process ends before."""
 
     def do(self, work: Any, done: Callable[[Any], None], failed: Callable[[Exception], None] | None = None, /) -> Job:
         """Carry out a procedure while the session lasts."""
@@ -58,7 +59,7 @@ class Process(Protocol):
 
 
 class Candidate:
-    """One session of one broker process."""
+    """The candidacy of one broker process in one session."""
 
     def __init__(self, broker: Process) -> None:
         self.broker = broker
@@ -71,13 +72,13 @@ class Candidate:
         self.term: KafkaController | None = None
         """The current term; None unless this broker is the controller."""
         self.over = False
-        """The session or the process has ended."""
+        """True if the session or the process has ended."""
         self._candidacy = Candidacy(broker.id, PACE)
         self._queue = EventQueue(self._now_s)
         self._job: Job | None = None
         """The procedure of the event in progress."""
         self._busy = False
-        """An event is in progress."""
+        """True while an event is in progress."""
         self._standing = self._resigning = self._pausing = False
         self._follow_phase()
 
@@ -103,13 +104,13 @@ class Candidate:
         def done() -> None:
             try:
                 reply(result.get())
-            except Exception:  # refused, or not the controller any more; others are violations already
+            except Exception:  # a refusal, or the end of the term; other errors are reported as violations elsewhere
                 reply(None)
 
         result = self._queue.ask(event, done)
         self._process_next()
 
-    def fired(self, path: str) -> None:
+    def on_watch_event(self, path: str) -> None:
         if path == znodes.CONTROLLER:
             self._candidacy.controller_changed()
             self._follow_phase()
@@ -121,7 +122,7 @@ class Candidate:
         self._end_term()
 
     def fail_term(self) -> None:
-        """Resign, as after an error. The session lasts."""
+        """Resign, as after an error. The session stays."""
         elected = self._candidacy.elected
         if elected is None or self._resigning:
             return
@@ -134,7 +135,7 @@ class Candidate:
                 self._candidacy.term_ended(failed=True)
             self._follow_phase()
 
-        self.broker.do(resign(elected), resigned, self._fell)
+        self.broker.do(resign(elected), resigned, self._fail)
 
     # -- the phases --------------------------------------------------------------------------------------
 
@@ -147,7 +148,7 @@ class Candidate:
             self._end_term()
         if phase is CandidacyPhase.STANDING and not self._standing:
             self._standing = True
-            self.broker.do(stand(self.broker.session, self.broker.id, self.world.now_ms), self._stood, self._fell)
+            self.broker.do(stand(self.broker.session, self.broker.id, self.world.now_ms), self._stood, self._fail)
         elif phase is CandidacyPhase.LEADING and self.term is None:
             self._begin_term()
         elif phase is CandidacyPhase.PAUSED and not self._pausing:
@@ -157,7 +158,7 @@ class Candidate:
     def _stood(self, result: ElectionResult) -> None:
         self._standing = False
         if isinstance(result, ElectionBlocked):
-            self._fell(ValueError(result.why))
+            self._fail(ValueError(result.why))
         self._candidacy.election_ended(result)
         self._follow_phase()
 
@@ -181,7 +182,7 @@ class Candidate:
                 self._candidacy.verified(owned)
                 self._follow_phase()
 
-        broker.do(verify(broker.session), verified, self._fell)
+        broker.do(verify(broker.session), verified, self._fail)
         self.note(ControllerElected())
 
     def _end_term(self) -> None:
@@ -217,7 +218,7 @@ class Candidate:
             elif isinstance(error, RepliesLost):
                 self.fail_term()
             else:
-                self._fell(error)
+                self._fail(error)
 
         job = self.broker.do(process_event(term, queued), done, failed)
         if not job.over:
@@ -234,10 +235,11 @@ class Candidate:
         if self.world.trace is not None:
             self.world.record(0, f"controller {self.broker.id}", 0, f"{message.event} {dict(message.fields)}")
         if message.event in ("illegal_transition", "damaged"):
-            self.world.violated(Violation(NoCrash.invariant, f"controller {self.broker.id}: {message}"))
+            what = f"controller {self.broker.id} logs {message.event}: {dict(message.fields)}"
+            self.world.violated(Violation(NoCrash.invariant, what))
 
-    def _fell(self, error: Exception) -> None:
-        self.world.violated(Violation(NoCrash.invariant, f"controller {self.broker.id} fell over {error!r}"))
+    def _fail(self, error: Exception) -> None:
+        self.world.violated(Violation(NoCrash.invariant, f"controller {self.broker.id} fails with {error!r}"))
 
 
 class CommandConnection:
@@ -256,7 +258,7 @@ class CommandConnection:
         numbered = self._queue.next()
         self._busy = numbered is not None
         if numbered is not None:
-            # In flight it does not depend on its sender any more.
+            # A command in flight does not depend on its sender any more.
             self._push(self._arrive, numbered, None)
 
     def _push(self, act: object, numbered: Numbered, answer: Answer | None) -> None:

@@ -1,4 +1,4 @@
-"""Procedures of `kraft_controller` on the nodes of the store, carried out by a simulated client."""
+"""A simulated client that carries out procedures of `kraft_controller` on the nodes of the store."""
 
 from __future__ import annotations
 
@@ -46,23 +46,27 @@ class Strike:
 
 
 class NodesClient(Client):
-    """Reports each reply to the caller, None if it was lost, and everything else to its owner."""
+    """A client that reports replies to the callers of requests (None if a reply is lost), and events to its owner."""
 
     def __init__(
-        self, world: StoreSimulator, number: int, fired: Callable[[str], None], became: Callable[[str], None]
+        self,
+        world: StoreSimulator,
+        number: int,
+        on_watch_event: Callable[[str], None],
+        on_session_event: Callable[[str], None],
     ) -> None:
         super().__init__(world, number)
-        self._fired, self._became_so = fired, became
-        self._askers: dict[int, Callable[[Reply | None], None]] = {}
+        self._on_watch_event, self._on_session_event = on_watch_event, on_session_event
+        self._callbacks: dict[int, Callable[[Reply | None], None]] = {}
         self.strike_at: Callable[[Request], Strike | None] = lambda request: None
-        """Returns the strike that is due at this request, which is about to be sent."""
+        """Returns the strike that is due at a request that is about to be sent."""
 
     def request(self, request: Request, done: Callable[[Reply | None], None]) -> None:
         strike = self.strike_at(request) if self.connected and not self.vanished else None
         if strike is not None and strike.edge == "before":
             strike.inject()
         call = Call(self.world.next_call(), request)
-        self._askers[call.number] = done
+        self._callbacks[call.number] = done
         self.call(call)
         if strike is not None and strike.edge == "after":
             strike.inject()
@@ -70,16 +74,16 @@ class NodesClient(Client):
     def saw(self, event: Event) -> None:
         super().saw(event)
         if isinstance(event, Response):
-            self._askers.pop(event.call)(event.reply)
+            self._callbacks.pop(event.call)(event.reply)
         elif isinstance(event, Info):
-            self._askers.pop(event.call)(None)
+            self._callbacks.pop(event.call)(None)
         elif isinstance(event, WatchFired):
-            self._fired(event.path)
+            self._on_watch_event(event.path)
         elif isinstance(event, SessionEvent):
-            self._became_so(event.state)
+            self._on_session_event(event.state)
 
     def die(self) -> None:
-        """End the process: it neither sends nor receives any more, and its session expires."""
+        """End the process. It neither sends nor receives any more, and its session expires."""
         self._give_up()
         self._attempt += 1
         self.vanished, self.wanted, self.leaving = True, False, False
@@ -106,39 +110,39 @@ class Job:
         self._step(None)
 
     def drop(self) -> None:
-        """Give the procedure up. Requests in flight may still be applied."""
+        """Abandon the procedure. Requests in flight may still be applied."""
         if not self.over:
             self.over = True
             self._work.close()
 
-    def _step(self, heard: Sequence[requests.Result] | None) -> None:
+    def _step(self, results: Sequence[requests.Result] | None) -> None:
         if self.over:
             return
         try:
-            asked = next(self._work) if heard is None else self._work.send(heard)
+            operations = next(self._work) if results is None else self._work.send(results)
         except StopIteration as end:
             self.over = True
             self._done(end.value)
             return
-        except Exception as error:  # the caller knows what it means
+        except Exception as error:  # the caller decides whether it is a violation
             self.over = True
             self._failed(error)
             return
-        self._found, self._open = [None] * len(asked), len(asked)
-        for place, operation in enumerate(asked):
+        self._found, self._open = [None] * len(operations), len(operations)
+        for place, operation in enumerate(operations):
             if isinstance(operation, Pause):
                 self._later(operation.ms * 1_000, lambda place=place: self._put(place, requests.Done()))  # type: ignore[misc]
             else:
-                self._ask(place, operation)
+                self._request(place, operation)
 
-    def _ask(self, place: int, operation: requests.Operation | Note) -> None:
-        self._client.request(request_of(operation), lambda reply: self._heard(place, operation, reply))
+    def _request(self, place: int, operation: requests.Operation | Note) -> None:
+        self._client.request(request_of(operation), lambda reply: self._on_reply(place, operation, reply))
 
-    def _heard(self, place: int, operation: requests.Operation | Note, reply: Reply | None) -> None:
+    def _on_reply(self, place: int, operation: requests.Operation | Note, reply: Reply | None) -> None:
         if self.over:
             return
         if reply is None and not isinstance(operation, requests.Multi | Note):
-            self._later(0, lambda: None if self.over else self._ask(place, operation))  # a read may be asked twice
+            self._later(0, lambda: None if self.over else self._request(place, operation))  # reads may be repeated
         else:
             self._put(place, result_of(operation, reply))
 

@@ -1,4 +1,4 @@
-"""The simulator of brokers around a store, one of which is the controller."""
+"""The simulator of brokers that are clients of a store, one of which is the controller."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class ControllerSimulator(StoreSimulator):
     def start_later(self, broker: Any, wait_ms: int) -> None:
         self.push(self.now + wait_ms * 1_000, self._start_broker, broker, None)
 
-    def new_client(self, fired: Callable[[str], None], became: Callable[[str], None]) -> NodesClient:
+    def new_client(self, on_watch_event: Callable[[str], None], on_session_event: Callable[[str], None]) -> NodesClient:
         number = max(self.workload.clients, default=0) + 1
-        client = self.workload.clients[number] = NodesClient(self, number, fired, became)
+        client = self.workload.clients[number] = NodesClient(self, number, on_watch_event, on_session_event)
         return client
 
     def controller(self) -> Any:

@@ -1,4 +1,4 @@
-"""The operations that a script has operators carry out, and what it does to brokers."""
+"""The operations of a script that operators carry out, and its faults of brokers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class ControllerWorkload(StoreWorkload):
         """Carry out a procedure of an operator once, even if its outcome remains unknown."""
         if self._operator is None:
             self._operator = self.world.new_client(lambda path: None, lambda state: None)
-        Job(self._operator, self._later, work, lambda _: None, self._fell)
+        Job(self._operator, self._later, work, lambda _: None, self._fail)
 
     def _later(self, wait_us: int, act: Callable[[], None]) -> None:
         self.world.push(self.world.now + wait_us, lambda *_: act(), None, None)
 
     @staticmethod
-    def _fell(error: Exception) -> None:
+    def _fail(error: Exception) -> None:
         raise error
 
     def _create(self, op: faults.CreateTopic) -> None:
@@ -74,13 +74,13 @@ class ControllerWorkload(StoreWorkload):
         if controller is not None and controller.candidate is not None:
             controller.candidate.note(events.AutoPreferredElection())
 
-    def _call(self, event: events.Event, told: Callable[[Any], None] = lambda result: None) -> None:
-        """Send a request to the controller. `told` receives the reply, or None if it refuses or is unreachable."""
+    def _call(self, event: events.Event, on_reply: Callable[[Any], None] = lambda result: None) -> None:
+        """Send a request to the controller. `on_reply` receives the reply, or None after a refusal or without one."""
         controller = self.world.controller()
         if controller is None or controller.candidate is None or controller.paused:
-            told(None)
+            on_reply(None)
         else:
-            controller.candidate.ask(event, told)
+            controller.candidate.ask(event, on_reply)
 
     def _resign(self, _: faults.Resign) -> None:
         controller = self.world.controller()
@@ -93,8 +93,8 @@ class ControllerWorkload(StoreWorkload):
 
     # -- brokers -----------------------------------------------------------------------------------------
 
-    def _who(self, op: Any) -> Any:
-        """Return the broker that an operation names, if it runs. A number beyond the last begins again at the first."""
+    def _target(self, op: Any) -> Any:
+        """Return the broker that an operation names, if it runs. Numbers beyond the last broker wrap around."""
         found: Broker | None = self._named(op) if op.broker else self.world.controller()
         if found is None or not found.up:
             return None
@@ -115,7 +115,7 @@ class ControllerWorkload(StoreWorkload):
         return "no controller" if self.world.controller() is None else "under a controller"
 
     def _undo(self, wait_ms: int, undo: Callable[[], None], broker: Broker | None = None) -> None:
-        """Undo a fault later, or at the end of all faults. A fault of a process ends with the process of the broker."""
+        """Undo a fault after a delay, unless all faults end before, or the given broker restarts before."""
         life = 0 if broker is None else broker.life
 
         def end(_: None, __: None) -> None:
@@ -125,17 +125,17 @@ class ControllerWorkload(StoreWorkload):
         self.world.push_fault_end(self.world.now + wait_ms * 1_000, end, None, None)
 
     def _kill(self, op: faults.KillBroker) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             broker.die()
             self.world.start_later(broker, op.down_ms)
 
     def _bounce(self, op: faults.BounceBroker) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             broker.end()
             self.world.start_later(broker, 1)
 
     def _depart(self, op: faults.Depart) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             self._shut_down(broker, broker.life, op, ControlledShutdown(broker.id, SHUTDOWN_REQUESTS_MAX))
 
     def _shut_down(self, broker: Broker, life: int, op: faults.Depart, shutdown: ControlledShutdown) -> None:
@@ -143,7 +143,7 @@ class ControllerWorkload(StoreWorkload):
             return
         request = shutdown.request(broker.epoch)
 
-        def told(remaining: Any) -> None:
+        def on_reply(remaining: Any) -> None:
             refused = remaining is None
             answer = shutdown_refused(request, NotController()) if refused else shutdown_granted(request, remaining)
             shutdown.replied(answer)
@@ -157,15 +157,15 @@ class ControllerWorkload(StoreWorkload):
             broker.end()
             self.world.start_later(broker, op.down_ms)
 
-        self._call(events.ControlledShutdownRequested(request.broker, request.epoch), told)
+        self._call(events.ControlledShutdownRequested(request.broker, request.epoch), on_reply)
 
     def _pause(self, op: faults.PauseBroker) -> None:
-        broker = self._who(op)
+        broker = self._target(op)
         if broker is not None and broker.pause():
             self._undo(op.for_ms, broker.resume, broker)
 
     def _lose_store(self, op: faults.LoseStore) -> None:
-        broker = self._who(op)
+        broker = self._target(op)
         if broker is not None and broker.lose_store():
             self._undo(op.for_ms, broker.find_store, broker)
 
@@ -178,7 +178,7 @@ class ControllerWorkload(StoreWorkload):
         self.world.strikes.arm(op, (lambda number: number == aimed) if op.broker else is_controller)
 
     def strike(self, op: faults.StrikeWrite, broker: Broker) -> None:
-        """Silence the broker on one side of its write, and let the rest of the fault follow."""
+        """Cut the broker off from the store before or after its write, and schedule the rest of the fault."""
         self._hit(op)
         broker.lose_store()
         if op.strike == "crash":
@@ -194,7 +194,7 @@ class ControllerWorkload(StoreWorkload):
         def find_controller() -> None:
             broker.unreachable = False
 
-        broker = self._who(op)
+        broker = self._target(op)
         if broker is not None and not broker.unreachable:
             broker.unreachable = True
             self._undo(op.for_ms, find_controller)
@@ -220,5 +220,5 @@ class ControllerWorkload(StoreWorkload):
 
 
 def _remove_controller() -> StoreRequests[None]:
-    """Delete `/controller` by hand: its owner may write until it notices."""
+    """Delete `/controller`, as an operator may. Its owner may write until it notices."""
     yield [Multi((Delete(znodes.CONTROLLER),))]

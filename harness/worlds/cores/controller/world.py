@@ -1,4 +1,4 @@
-"""The parts of the simulator of controllers, and when its brokers agree after the last fault."""
+"""The parts of the simulator of controllers, and the check that its brokers agree after the last fault."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ControllerLiveness(StoreLiveness):
         return super()._unequal(leader)
 
     def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return the invariant that does not hold yet, and why."""
+        """Return an invariant that does not hold yet, and the reason; None if all hold."""
         world = self.world
         replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
         return unsettled(nodes, replicas, world.script.brokers)

@@ -1,7 +1,7 @@
-"""Strikes at the n-th write to the store.
+"""Faults that strike at the n-th write of a broker to the store.
 
-A write counts when the broker's client sends it. A struck client falls silent at once, before or after this write: no
-later write of the same step leaves, and no reply arrives. What becomes of the process follows in an event of its own,
+A write counts when the client of the broker sends it. A struck client stops at once, before or after this write: it
+sends no later write of the same step, and receives no reply. The fault of the process follows in an event of its own,
 because the procedure that writes is still on the stack.
 """
 
@@ -22,7 +22,7 @@ _WRITES: Final = frozenset({"multi", "create", "set", "delete"})
 class ArmedStrike:
     op: StrikeWrite
     aims_at: Callable[[int], bool]
-    """Returns whether writes of the broker with this number count at this moment."""
+    """Returns whether writes of the broker with this number count now."""
     left: int
     """The number of writes up to the one that is struck."""
 

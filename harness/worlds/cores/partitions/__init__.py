@@ -1,1 +1,1 @@
-"""Brokers with data around the store: cores that replicate partitions, on disks that fail, with their clients."""
+"""Simulated brokers with data: cores that replicate partitions, on disks that fail, with their clients."""

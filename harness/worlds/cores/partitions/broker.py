@@ -1,4 +1,4 @@
-"""A broker with data: the real `ReplicaManager`, turned as `replica.runtime` turns it, without tasks and sockets.
+"""A broker with data: the real `ReplicaManager`, driven as `replica.runtime` drives it, without tasks and sockets.
 
 Its disk survives the process. When its session ends, the outcomes of its requests to the store remain unknown.
 """
@@ -15,7 +15,7 @@ from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
-from harness.worlds.cores.partitions.flushing import Awaited, Due
+from harness.worlds.cores.partitions.flushing import AwaitedFlushes, DueFlushes
 from harness.worlds.cores.partitions.group_coordinator import Groups
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from harness.worlds.cores.partitions.transaction_coordinator import Transactions
@@ -35,10 +35,10 @@ from replica.wire.isr_requests import ISR_CHANGE_NOTICE, LOG_DIR_NOTICE, read_is
 T = TypeVar("T")
 Answered: TypeAlias = Callable[[list[T]], None]
 """Receives the results of a request."""
-LOOKS_MS: Final = 60
-"""How often it looks at its disk, and for changes of ISRs to report to the controller."""
+MAINTENANCE_MS: Final = 60
+"""The period of its disk maintenance, and of its reports of changed ISRs to the controller."""
 CHECKPOINTS: Final = 4
-"""The number of these looks between two checkpoints of the high watermarks."""
+"""The high watermarks are checkpointed at every n-th maintenance."""
 STORE_US: Final = 60_000
 """The pause after which a request to the store counts as lost, when the session has ended."""
 
@@ -61,14 +61,14 @@ class PartitionBroker(Broker):
         self._coordinators = (self.groups, self.transactions) if self.world.transacted else (self.groups,)
         self._fetchers: dict[BrokerId, Fetcher] = {}
         self._waiting: dict[int, Callable[[Any], None]] = {}
-        self._at_store: dict[TopicPartition, messages.WriteIsr | messages.ReadIsr] = {}
+        self._store_requests: dict[TopicPartition, messages.WriteIsr | messages.ReadIsr] = {}
         self._tokens = 0
-        self._awaited, self._due = Awaited(self), Due(self)
+        self._awaited, self._due = AwaitedFlushes(self), DueFlushes(self)
         self._armed: int | None = None
-        self._looks = 0
+        self._maintenances = 0
 
     def clock(self) -> int:
-        """Return the time in milliseconds, never near 0, as in reality."""
+        """Return the time in milliseconds. It never starts near 0, as in reality."""
         return 1_000_000 + self.world.now_ms
 
     # -- the process -------------------------------------------------------------------------------------
@@ -126,16 +126,16 @@ class PartitionBroker(Broker):
 
     def _over(self) -> None:
         super()._over()
-        for request in list(self._at_store.values()):
-            self._store_gone(request)
+        for request in list(self._store_requests.values()):
+            self._lose_store_request(request)
 
-    def _look_at_followers(self) -> None:
-        """Do the periodic work; the core looks at the followers itself."""
-        self.later(LOOKS_MS * 1_000, self._look_at_followers)
-        self._looks += 1
+    def _check_followers(self) -> None:
+        """Do the periodic work. The core itself checks the followers."""
+        self.later(MAINTENANCE_MS * 1_000, self._check_followers)
+        self._maintenances += 1
         self.world.keeper.commitment.idle(self)
         self._due.look(self.disk.due_for_flush(self.clock()))
-        cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._looks % CHECKPOINTS == 0)
+        cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._maintenances % CHECKPOINTS == 0)
         self.core.logs_retired()
         self.world.keeper.logs.changed(self)
         if cleaned is not None:
@@ -144,7 +144,7 @@ class PartitionBroker(Broker):
         due = propagation.due(self.clock())
         if due and self.session:
             self.do(
-                _leave(Note(ISR_CHANGE_NOTICE, znodes.partitions(due))),
+                _create_notification(Note(ISR_CHANGE_NOTICE, znodes.partitions(due))),
                 lambda _: propagation.notified(due, self.clock()),
             )
 
@@ -155,8 +155,8 @@ class PartitionBroker(Broker):
 
     # -- the controller ----------------------------------------------------------------------------------
 
-    def _obey(self, command: Command) -> Mapping[TopicPartition, int]:
-        self._obeys(command)
+    def _apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
+        self._record_command(command)
         if isinstance(command, UpdateMetadata):
             self.metadata.update(command)
         self.world.keeper.commanded(self, command)
@@ -167,14 +167,16 @@ class PartitionBroker(Broker):
     # -- requests ---------------------------------------------------------------------------------------
 
     def send(self, target: int, act: Callable[[PartitionBroker], None]) -> None:
-        """Let another broker do this, unless the network loses it."""
+        """Send a message to another broker, which calls `act` unless the network loses the message."""
         self.world.send(self.id, target, act)
 
     def serve(
-        self, follower: PartitionBroker, request: messages.LeaderRequest, heard: Callable[[Answers | None], None]
+        self, follower: PartitionBroker, request: messages.LeaderRequest, on_reply: Callable[[Answers | None], None]
     ) -> None:
-        def answer(found: Answers | None) -> None:
-            self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: heard(found)))
+        """Handle a request of a follower. `on_reply` receives the results, or None if this broker is down."""
+
+        def answer(results: Answers | None) -> None:
+            self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: on_reply(results)))
 
         if not self.up:
             answer(None)
@@ -194,9 +196,9 @@ class PartitionBroker(Broker):
                 ]
             )
 
-    def fetch(self, asked: messages.Fetch, answer: Answered[messages.Fetched]) -> None:
+    def fetch(self, request: messages.Fetch, answer: Answered[messages.Fetched]) -> None:
         token = self._token(answer)
-        self._at_once(token, self.core.fetch(token, asked, self.clock()))
+        self._answer_now(token, self.core.fetch(token, request, self.clock()))
 
     def produce(
         self,
@@ -214,7 +216,7 @@ class PartitionBroker(Broker):
             answer(results)
 
         token = self._token(answered)
-        self._at_once(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
+        self._answer_now(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
 
     def append(
         self,
@@ -224,7 +226,7 @@ class PartitionBroker(Broker):
         origin: AppendOrigin,
         done: Answered[messages.Produced],
     ) -> None:
-        """Append for a coordinator, which is told when all in-sync replicas have it."""
+        """Append for a coordinator. Call `done` when all in-sync replicas have the batch, or with an error."""
         token = self._token(done)
         results = self.core.produce(token, -1, timeout_ms, [(where, batch)], self.clock(), origin=origin)
         if results is not None:
@@ -237,10 +239,10 @@ class PartitionBroker(Broker):
         partition = self.core.partitions.get(where)
         upto = 0 if partition is None else partition.log.end_offset * percent // 100
         self.world.keeper.logs.requested(self, where, upto)
-        self._at_once(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
+        self._answer_now(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
 
     def earliest(self, where: TopicPartition) -> int:
-        """Return the start of the log, or 0 if it does not lead the partition."""
+        """Return the first offset of the log, or 0 if the broker does not lead the partition."""
         return max(self.core.look_up(Lookup(where, EARLIEST)).offset, 0)
 
     def _token(self, answer: Callable[[Any], None]) -> int:
@@ -248,7 +250,7 @@ class PartitionBroker(Broker):
         self._waiting[self._tokens] = answer
         return self._tokens
 
-    def _at_once(self, token: int, results: messages.Results | None) -> None:
+    def _answer_now(self, token: int, results: messages.Results | None) -> None:
         answer = None if results is None else self._waiting.pop(token)
         if answer is not None and results is not None:
             self.world.keeper.logs.changed(self)  # a reply must be true when it is sent
@@ -256,7 +258,7 @@ class PartitionBroker(Broker):
             answer(results)
         self.turn()
 
-    # -- what the core wants -----------------------------------------------------------------------------
+    # -- the effects of the core -------------------------------------------------------------------------
 
     def turn(self) -> None:
         if not self.up:
@@ -293,7 +295,7 @@ class PartitionBroker(Broker):
         for note in ready.notes:
             world.counted(f"replica {note.event}")
             if note.event == "log_failed" and self.session:
-                self.do(_leave(Note(LOG_DIR_NOTICE, znodes.log_dir_event(self.id))), _ignore)
+                self.do(_create_notification(Note(LOG_DIR_NOTICE, znodes.log_dir_event(self.id))), _ignore)
             if world.trace is not None:
                 fields = ", ".join(f"{name} {value}" for name, value in note.fields)
                 world.record(0, f"broker {self.id}", 0, f"{note.event}: {fields}")
@@ -313,7 +315,7 @@ class PartitionBroker(Broker):
 
     def _tick(self, due: int) -> None:
         if self._armed != due:
-            return  # an earlier one has come meanwhile
+            return  # an earlier deadline was set meanwhile
         self._armed = None
         self.core.tick(self.clock())
         self.turn()
@@ -321,21 +323,21 @@ class PartitionBroker(Broker):
     # -- the store ---------------------------------------------------------------------------------------
 
     def _ask_store(self, request: messages.WriteIsr | messages.ReadIsr) -> None:
-        self._at_store[request.where] = request
+        self._store_requests[request.where] = request
         if not self.session:
-            self._store_gone(request)
+            self._lose_store_request(request)
         elif isinstance(request, messages.WriteIsr):
             self.do(write_isr(request), lambda outcome: self._wrote(request, outcome))
         else:
             self.do(read_isr(request.where), lambda state: self._read(request, state))
 
-    def _store_gone(self, request: messages.WriteIsr | messages.ReadIsr) -> None:
+    def _lose_store_request(self, request: messages.WriteIsr | messages.ReadIsr) -> None:
         """Report later that the outcome of a request of an ended session is unknown."""
 
         def act() -> None:
-            if self._at_store.get(request.where) is not request:
+            if self._store_requests.get(request.where) is not request:
                 return
-            del self._at_store[request.where]
+            del self._store_requests[request.where]
             if isinstance(request, messages.WriteIsr):
                 self.core.alter_partition.lost(request)
             else:
@@ -345,20 +347,20 @@ class PartitionBroker(Broker):
         self.later(STORE_US, act)
 
     def _wrote(self, request: messages.WriteIsr, outcome: Version | IsrWriteError) -> None:
-        self._at_store.pop(request.where, None)
+        self._store_requests.pop(request.where, None)
         self.core.alter_partition.completed(request, outcome, self.clock())
         self.turn()
 
     def _read(self, request: messages.ReadIsr, state: Any) -> None:
-        self._at_store.pop(request.where, None)
+        self._store_requests.pop(request.where, None)
         self.core.alter_partition.read(request.where, request.epoch, state, self.clock())
         self.turn()
 
 
-def _leave(note: Note) -> Any:
+def _create_notification(note: Note) -> Any:
     while isinstance((yield [note])[0], Failed):
         pass
 
 
 def _ignore(_: object) -> None:
-    """Ignore the outcome: a lost notification is made up for by the next."""
+    """Ignore the outcome, because the next notification makes up for a lost one."""

@@ -1,8 +1,8 @@
 """Producers and consumers of partitions.
 
-A producer with acks=all is idempotent: it numbers its batches, has a few of them in flight, and repeats each until its
-outcome is known. Some of its requests arrive twice, the second time late or at a new leader. Other producers send a
-batch once, or again without a number.
+A producer with acks=all is idempotent. It numbers its batches, has a few of them in flight, and repeats each of them
+until it receives a definite outcome. Some of its requests arrive twice, the second time late or at a new leader. The
+other producers do not number their batches. Those with acks=none send each batch once, those with acks=one repeat it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from replica.wire.records import Record, build
 
 RETRY_US: Final = 25_000
 ANSWER_US: Final = 450_000
-"""How long a client waits for the reply to a request without a timeout."""
+"""The time for which a client waits for the reply to a request without a timeout."""
 LATE_US: Final = 150_000
-"""How long after the timeout of its request a client waits for the reply."""
+"""The time for which a client waits for a reply after the timeout of its request."""
 POLL_MS: Final = 120
 UNDER_WAY: Final = (1, 3, 5)
 """The largest number of batches in flight, by the number of the producer."""
@@ -39,7 +39,7 @@ TWICE_SHARE: Final = 0.4
 TWICE: Final = 0.1
 """The probability in such a run that a request arrives a second time."""
 TWICE_US: Final = 1_500_000
-"""How late that is at most. Most are earlier: short delays mix requests in flight, long ones span a restart."""
+"""The longest delay of a second arrival. Short delays mix requests in flight, and long ones span a restart."""
 ANEW: Final = 0.9
 """The probability in any run that an acknowledged batch arrives once more at a new leader."""
 OUT_OF_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -61,20 +61,22 @@ class Party:
     def leader(self) -> Any:
         """Ask a random broker for the leader."""
         brokers = self.world.brokers
-        asked = brokers[1 + int(self.random.random() * len(brokers))]
-        if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
+        broker = brokers[1 + int(self.random.random() * len(brokers))]
+        if not broker.up or broker.paused or not self.world.wires.reach(-self.number, broker.id):
             return None
-        leader = asked.metadata.leader(self.where)
+        leader = broker.metadata.leader(self.where)
         return None if leader is None else brokers[leader]
 
     def ask(self, broker: Any, act: Callable[[], None], refused: Callable[[], None]) -> None:
-        def arrives() -> None:
+        """Send a request: `act` runs at the broker, or `refused` at the client if the broker is down."""
+
+        def arrive() -> None:
             if broker.up:
                 broker.soon(act)
             else:
                 self.reply(broker, refused)
 
-        self.world.wires.send(-self.number, broker.id, arrives)
+        self.world.wires.send(-self.number, broker.id, arrive)
 
     def reply(self, broker: Any, act: Callable[[], None]) -> None:
         self.world.wires.send(broker.id, -self.number, act)
@@ -90,7 +92,7 @@ class Batch:
 
 
 class Producer(Party):
-    """One client with one kind of acks, in one partition."""
+    """A producer with one setting of acks, in one partition."""
 
     def __init__(self, world: PartitionsSimulator, number: int, where: TopicPartition, acks: str) -> None:
         super().__init__(world, number, where, f"producer {acks}")
@@ -101,7 +103,7 @@ class Producer(Party):
         self._made = 0
         self._broker: Any = None
         self._process = 0, 0
-        """The leader's process that it has found last: the broker and its life."""
+        """The broker and its life of the leader process that the producer found last."""
         self._resting = False
         self._repeats = Random(f"{world.script.seed}/repeats/{number}/{where}")
         self._twice = TWICE if Random(f"{world.script.seed}/repeats").random() < TWICE_SHARE else 0.0
@@ -111,7 +113,7 @@ class Producer(Party):
         self._id = self.world.new_producer() if self.numbered else -1
         self._sequence = 0
         self._stored: deque[Batch] = deque(maxlen=BATCHES)
-        """The last acknowledged batches, which a leader recognizes."""
+        """The last acknowledged batches, of which a leader recognizes duplicates."""
 
     @property
     def settled(self) -> bool:
@@ -129,7 +131,7 @@ class Producer(Party):
         self._pump()
 
     def forget(self) -> None:
-        """Give up: its partition is deleted."""
+        """Give up all batches, because the partition is deleted."""
         self._line.clear()
 
     def _pump(self) -> None:
@@ -152,8 +154,7 @@ class Producer(Party):
             self._line.clear()
 
     def _found(self, leader: Any) -> None:
-        """Let an acknowledged batch arrive once more at a new leader, before the next ones. The new process may know it
-        only from its files."""
+        """Repeat an acknowledged batch at a new leader process, which may have it only in its files."""
         before, self._process = self._process, (leader.id, leader.life)
         if before == self._process or not self._stored or self._repeats.random() >= ANEW:
             return
@@ -182,29 +183,29 @@ class Producer(Party):
             data = build(records)
         batch.data = data
 
-        def told(error: ErrorCode) -> None:
+        def on_reply(error: ErrorCode) -> None:
             if batch.under_way and batch.tries == number and self._id == ident:
-                self._heard(batch, error)
+                self._replied(batch, error)
 
         def answer(results: list[Produced]) -> None:
             [result] = results
             if result.error is ErrorCode.NONE and self.acks == "all":
                 self.world.keeper.commitment.acknowledged(broker, self.where, result.base_offset, values)
             if self.acks != "none":
-                self.reply(broker, lambda: told(result.error))
+                self.reply(broker, lambda: on_reply(result.error))
 
         self.ask(
             broker,
             lambda: broker.produce(ACKS[self.acks], self.timeout_ms, self.where, data, answer),
-            lambda: told(ErrorCode.NETWORK_EXCEPTION),
+            lambda: on_reply(ErrorCode.NETWORK_EXCEPTION),
         )
         if self.numbered and self._repeats.random() < self._twice:
             self.later(int(self._repeats.random() ** 4 * TWICE_US), lambda: self._repeat(broker, batch, data))
         if self.acks != "none":
-            self.later(self.timeout_ms * 1_000 + LATE_US, lambda: told(ErrorCode.REQUEST_TIMED_OUT))
+            self.later(self.timeout_ms * 1_000 + LATE_US, lambda: on_reply(ErrorCode.REQUEST_TIMED_OUT))
 
     def _repeat(self, broker: Any, batch: Batch, data: bytes) -> None:
-        """Let a request arrive a second time, at the present leader."""
+        """Send a request a second time, to the present leader."""
         self._repeat_at(self.leader() or broker, batch, data)
 
     def _repeat_at(self, broker: Any, batch: Batch, data: bytes) -> None:
@@ -219,7 +220,7 @@ class Producer(Party):
         act = partial(broker.produce, ACKS[self.acks], self.timeout_ms, self.where, data, answer)
         self.ask(broker, act, lambda: None)
 
-    def _heard(self, batch: Batch, error: ErrorCode) -> None:
+    def _replied(self, batch: Batch, error: ErrorCode) -> None:
         batch.under_way = False
         if error is ErrorCode.NONE:
             self._line.remove(batch)
@@ -240,7 +241,7 @@ class Producer(Party):
             self._rest()
 
     def _out_of_order(self) -> None:
-        """Number the batches anew, since the oldest without an acknowledgement is refused."""
+        """Renumber the batches, with a new producer id, because the oldest open batch was refused."""
         self.world.keeper.producers.gives_up(self._id)
         self._begin()
         for batch in self._line:
@@ -252,7 +253,7 @@ class Producer(Party):
 class Consumer(Party):
     """A client that reads a partition from the beginning until the run ends.
 
-    `committed`: with the isolation level read_committed.
+    With `committed` its isolation level is read_committed.
     """
 
     def __init__(
@@ -261,7 +262,7 @@ class Consumer(Party):
         super().__init__(world, number, where, "consumer")
         self.offset = 0
         self.committed = committed
-        self._asked = 0
+        self._sent = 0
         self._poll()
 
     def _poll(self) -> None:
@@ -274,16 +275,16 @@ class Consumer(Party):
         if broker is None:
             self.later(POLL_MS * 1_000, self._poll)
             return
-        self._asked += 1
-        number, offset = self._asked, self.offset
+        self._sent += 1
+        number, offset = self._sent, self.offset
         wanted = FetchPartition(self.where, offset, 1 << 16)
         anywhere = self.world.reads_anywhere
-        asked = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, committed=self.committed, any_replica=anywhere)
+        request = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, committed=self.committed, any_replica=anywhere)
 
-        def told(result: Fetched | None, begins: int = 0) -> None:
-            if number == self._asked:
-                self._asked += 1
-                self._heard(result, begins)
+        def on_reply(result: Fetched | None, begins: int = 0) -> None:
+            if number == self._sent:
+                self._sent += 1
+                self._replied(result, begins)
 
         def answer(results: list[Fetched]) -> None:
             [result] = results
@@ -292,12 +293,12 @@ class Consumer(Party):
                 if self.committed:
                     self.world.keeper.stability.delivered(broker, self.where, offset, result)
             begins = broker.earliest(self.where)
-            self.reply(broker, lambda: told(result, begins))
+            self.reply(broker, lambda: on_reply(result, begins))
 
-        self.ask(broker, lambda: broker.fetch(asked, answer), lambda: told(None))
-        self.later(ANSWER_US, lambda: told(None))
+        self.ask(broker, lambda: broker.fetch(request, answer), lambda: on_reply(None))
+        self.later(ANSWER_US, lambda: on_reply(None))
 
-    def _heard(self, result: Fetched | None, begins: int) -> None:
+    def _replied(self, result: Fetched | None, begins: int) -> None:
         if result is not None and result.error is ErrorCode.NONE and result.records:
             last = [header for _, header in walk(result.records)][-1]
             if self.committed:
@@ -311,7 +312,7 @@ class Consumer(Party):
 
 
 class Deleter(Party):
-    """A client that asks for a deletion of records until a leader has replied, a few times at most."""
+    """A client that requests a deletion of records until a leader has replied, a limited number of times."""
 
     TRIES: Final = 20
 
@@ -333,12 +334,12 @@ class Deleter(Party):
 
         def answer(results: list[Deleted]) -> None:
             [result] = results
-            self.reply(broker, lambda: self._heard(result))
+            self.reply(broker, lambda: self._replied(result))
 
         self.ask(
             broker, lambda: broker.delete_records(self.timeout_ms, self.where, self._percent, answer), lambda: None
         )
 
-    def _heard(self, result: Deleted) -> None:
+    def _replied(self, result: Deleted) -> None:
         self.world.counted(f"delete records {result.error.name}")
         self._over = self._over or result.error in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)

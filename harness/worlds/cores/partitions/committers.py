@@ -1,7 +1,7 @@
-"""Clients that commit positions: members of groups, and clients that keep their positions without being a member.
+"""Clients that commit positions: members of groups, and clients that commit positions without being members.
 
-Each has one request open at a time, which may remain unanswered. After a commit with an unknown outcome it commits
-anew, with other metadata. Now and then a member is silent for longer than its session lasts, without noticing.
+Each client has one open request at a time, which may remain unanswered. After a commit with an unknown outcome it
+commits again with other metadata. Now and then a member is silent for longer than its session timeout.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from replica.core.errors import ErrorCode
 from replica.core.groups import group_messages as messages
 
 Answer: TypeAlias = messages.Reply | None
-Heard: TypeAlias = Callable[[Answer], None]
+OnReply: TypeAlias = Callable[[Answer], None]
 """Receives a reply, or None if there is none."""
 SESSION_MS: Final = 300
 REBALANCE_MS: Final = 400
 JOIN_US: Final = 1_000_000
-"""How long a member that joins waits for the others."""
+"""The time for which a member waits for the reply to a join or a sync."""
 PAUSE_US: Final = 8_000
 E = ErrorCode
 REFUSED = (
@@ -36,53 +36,54 @@ REFUSED = (
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.FENCED_INSTANCE_ID,
 )
-"""Errors after which certainly nothing was committed."""
+"""The errors after which certainly nothing was committed."""
 
 
-class Teller:
-    """Records for the checkers what one member was given and told.
+class MemberRecorder:
+    """Records the assignments and commits of one member for the checkers.
 
-    A member reads nothing, so it begins in its partition where it commits first.
+    A member reads nothing. The position before its first commit in a partition counts as the begin of its assignment.
     """
 
     def __init__(self, world: PartitionsSimulator, group: str) -> None:
         self._world = world
         self._group = group
-        self._tape = world.tapes.setdefault(group, Recorder(lambda: world.now))
-        self._client = self._tape.producer()
+        self._recorder = world.recorders.setdefault(group, Recorder(lambda: world.now))
+        self._client = self._recorder.producer()
         self._began: tuple[messages.GroupIdentity, TopicPartition] | None = None
 
-    def given(self, who: messages.GroupIdentity, where: TopicPartition, offset: int = records.NOWHERE) -> None:
-        """Record a partition of its generation, in which it may never commit."""
+    def assigned(self, member: messages.GroupIdentity, where: TopicPartition, offset: int = records.NOWHERE) -> None:
+        """Record that the generation of a member assigns it a partition, in which it may never commit."""
         begins = (records.Place(str(where), offset),)
-        self._tape.add(records.Assigned(self._world.now, self._client, begins, (), self._group, who.generation))
+        self._recorder.add(records.Assigned(self._world.now, self._client, begins, (), self._group, member.generation))
 
-    def begins(self, who: messages.GroupIdentity, where: TopicPartition, offset: int) -> None:
-        if self._began != (who, where):
-            self._began = who, where
-            self.given(who, where, offset)
+    def begins(self, member: messages.GroupIdentity, where: TopicPartition, offset: int) -> None:
+        """Record the begin of an assignment at the first commit of a member in a partition."""
+        if self._began != (member, where):
+            self._began = member, where
+            self.assigned(member, where, offset)
 
-    def commits(self, asked: messages.Commit, heard: Heard) -> Heard:
+    def commits(self, commit: messages.Commit, on_reply: OnReply) -> OnReply:
         """Record a commit. Return the function to call with the reply, or with None if there is none."""
-        tape, world, client, call = self._tape, self._world, self._client, self._tape.call()
-        places = tuple(records.Place(str(where), position.offset) for where, position in asked.positions.items())
-        tape.add(records.Committing(world.now, client, call, self._group, places))
+        recorder, world, client, call = self._recorder, self._world, self._client, self._recorder.call()
+        places = tuple(records.Place(str(where), position.offset) for where, position in commit.positions.items())
+        recorder.add(records.Committing(world.now, client, call, self._group, places))
 
-        def told(reply: Answer) -> None:
+        def record(reply: Answer) -> None:
             [error] = reply.errors.values() if isinstance(reply, messages.Committed) else [None]
             if error is ErrorCode.NONE:
-                tape.add(records.Committed(world.now, client, call))
+                recorder.add(records.Committed(world.now, client, call))
             elif error in REFUSED:
-                tape.add(records.Failed(world.now, client, call, str(error)))
+                recorder.add(records.Failed(world.now, client, call, str(error)))
             else:
-                tape.add(records.Unknown(world.now, client, call))
-            heard(reply)
+                recorder.add(records.Unknown(world.now, client, call))
+            on_reply(reply)
 
-        return told
+        return record
 
 
 class Committer(Party):
-    """A client that commits positions without being a member: each client of the group has its own partition."""
+    """A client that commits positions without being a member. Each client of the group has its own partition."""
 
     prefix = "alone"
     mark = ""
@@ -91,13 +92,14 @@ class Committer(Party):
     def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
         self.group = f"{self.prefix}-{group}"
         super().__init__(world, number, TopicPartition(self.group, number), "committer")
-        self._who = messages.GroupIdentity(self.group)
-        self._of = TopicPartition("data", number)
+        self._identity = messages.GroupIdentity(self.group)
+        self._partition = TopicPartition("data", number)
         self._left = 0
         self._busy = False
         self._marks = 0
-        self._asked = 0
-        self._at = 0
+        self._sent = 0
+        """The number of requests that were sent or answered, which identifies the open request."""
+        self._position = 0
         self._coordinator: Any = None
 
     @property
@@ -111,43 +113,43 @@ class Committer(Party):
             self._begin()
 
     def forget(self) -> None:
-        """Give up: there is no topic in which positions could be kept."""
+        """Give up all commits, because the topic of positions does not exist."""
         self._left = 0
 
     def _begin(self) -> None:
-        self._look()
+        self._fetch_position()
 
-    # -- asking ------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------
 
     def _find(self) -> Any:
         """Ask a random broker for the coordinator."""
         brokers = self.world.brokers
-        asked = brokers[1 + int(self.random.random() * len(brokers))]
-        if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
+        broker = brokers[1 + int(self.random.random() * len(brokers))]
+        if not broker.up or broker.paused or not self.world.wires.reach(-self.number, broker.id):
             return None
-        found = asked.groups.find(self.group)
+        found = broker.groups.find(self.group)
         return None if found is None else brokers.get(found)
 
-    def _say(self, ask: messages.Ask, heard: Heard, wait_us: int = ANSWER_US) -> None:
-        """Send a request to the coordinator. `heard` receives the reply, or None if there is none."""
+    def _send(self, ask: messages.Ask, on_reply: OnReply, wait_us: int = ANSWER_US) -> None:
+        """Send a request to the coordinator. `on_reply` receives the reply, or None if there is none."""
         broker = self._coordinator = self._coordinator or self._find()
-        self._asked += 1
-        number = self._asked
+        self._sent += 1
+        number = self._sent
 
-        def told(reply: Answer) -> None:
-            if number == self._asked:
-                self._asked += 1
-                heard(reply)
+        def receive(reply: Answer) -> None:
+            if number == self._sent:
+                self._sent += 1
+                on_reply(reply)
 
         if broker is None:
-            self.later(RETRY_US, lambda: told(None))
+            self.later(RETRY_US, lambda: receive(None))
             return
         self.ask(
             broker,
-            lambda: broker.groups.ask(ask, lambda reply: self.reply(broker, lambda: told(reply))),
-            lambda: told(None),
+            lambda: broker.groups.ask(ask, lambda reply: self.reply(broker, lambda: receive(reply))),
+            lambda: receive(None),
         )
-        self.later(wait_us, lambda: told(None))
+        self.later(wait_us, lambda: receive(None))
 
     def _again(self, act: Callable[[], None]) -> None:
         """Try again later, perhaps at another coordinator."""
@@ -165,29 +167,29 @@ class Committer(Party):
 
     # -- positions ---------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        self._say(messages.OffsetFetch(self.group, (self._of,)), self._looked)
+    def _fetch_position(self) -> None:
+        self._send(messages.OffsetFetch(self.group, (self._partition,)), self._position_fetched)
 
-    def _looked(self, reply: Answer) -> None:
+    def _position_fetched(self, reply: Answer) -> None:
         if not isinstance(reply, messages.OffsetsFetched) or reply.error is not E.NONE:
-            self._again(self._look)
+            self._again(self._fetch_position)
             return
-        shown = reply.positions[self._of]
-        self._at = shown.offset if isinstance(shown, messages.OffsetAndMetadata) else 0
+        shown = reply.positions[self._partition]
+        self._position = shown.offset if isinstance(shown, messages.OffsetAndMetadata) else 0
         self._commit()
 
     def _commit(self) -> None:
         self._marks += 1
         position = messages.OffsetAndMetadata(
-            self._at + 1 + int(self.random.random() * 5), metadata=f"{self.mark}{self.number}.{self._marks}"
+            self._position + 1 + int(self.random.random() * 5), metadata=f"{self.mark}{self.number}.{self._marks}"
         )
-        asked = messages.Commit(self._who, {self._of: position})
-        self._say(asked, lambda reply: self._committed(asked, position, reply))
+        commit = messages.Commit(self._identity, {self._partition: position})
+        self._send(commit, lambda reply: self._committed(commit, position, reply))
 
-    def _committed(self, asked: messages.Commit, position: messages.OffsetAndMetadata, reply: Answer) -> None:
-        error = reply.errors[self._of] if isinstance(reply, messages.Committed) else None
+    def _committed(self, commit: messages.Commit, position: messages.OffsetAndMetadata, reply: Answer) -> None:
+        error = reply.errors[self._partition] if isinstance(reply, messages.Committed) else None
         if error is E.NONE:
-            self._at = position.offset
+            self._position = position.offset
             self._left -= 1
             if self._left:
                 self._after(PAUSE_US, self._next)
@@ -198,11 +200,11 @@ class Committer(Party):
             self.world.counted(f"commit {error.name}")
             self._fenced(error)
         else:
-            self._again(self._commit if self.random.random() < 0.5 else self._look)
+            self._again(self._commit if self.random.random() < 0.5 else self._fetch_position)
 
     def _next(self) -> None:
         if self.random.random() < 0.3:
-            self._look()
+            self._fetch_position()
         else:
             self._commit()
 
@@ -210,39 +212,37 @@ class Committer(Party):
         self._busy = False
 
     def _fenced(self, error: ErrorCode) -> None:
-        self._again(self._look)
+        self._again(self._fetch_position)
 
 
 class Member(Committer):
-    """A member of a group. The group's leader assigns each member one partition, another one in each generation."""
+    """A member of a group. The leader assigns each member one partition, another one in each generation."""
 
     prefix = "group"
     name: str | None = None
-    """Its group instance id, for static members."""
+    """The group instance id of a static member."""
 
     def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
         super().__init__(world, number, group)
-        self._teller = Teller(world, self.group)
+        self._recorder = MemberRecorder(world, self.group)
         self._id = ""
         self._former: list[messages.GroupIdentity] = []
-        """Its last identities in earlier generations."""
+        """The last identities of the member in earlier generations."""
 
-    def _say(self, ask: messages.Ask, heard: Heard, wait_us: int = ANSWER_US) -> None:
+    def _send(self, ask: messages.Ask, on_reply: OnReply, wait_us: int = ANSWER_US) -> None:
         if isinstance(ask, messages.Commit):
-            self._teller.begins(self._who, self._of, self._at)
-            heard = self._teller.commits(ask, heard)
-        super()._say(ask, heard, wait_us)
+            self._recorder.begins(self._identity, self._partition, self._position)
+            on_reply = self._recorder.commits(ask, on_reply)
+        super()._send(ask, on_reply, wait_us)
 
     def _begin(self) -> None:
         self._join()
 
     def _join(self) -> None:
-        who, protocols = (
-            messages.GroupIdentity(self.group, self._id, instance=self.name),
-            (messages.SupportedProtocol("by turns", b""),),
-        )
-        ask = messages.Join(who, "consumer", protocols, SESSION_MS, REBALANCE_MS, client_id=f"c{self.number}")
-        self._say(ask, self._joined, JOIN_US)
+        identity = messages.GroupIdentity(self.group, self._id, instance=self.name)
+        protocols = (messages.SupportedProtocol("by turns", b""),)
+        ask = messages.Join(identity, "consumer", protocols, SESSION_MS, REBALANCE_MS, client_id=f"c{self.number}")
+        self._send(ask, self._joined, JOIN_US)
 
     def _joined(self, reply: Answer) -> None:
         if not isinstance(reply, messages.Joined):
@@ -254,15 +254,17 @@ class Member(Committer):
             self._fenced(reply.error)
         else:
             self._id = reply.member
-            if self._who.member:
-                self._former = [*self._former[-3:], self._who]
-            self._who = messages.GroupIdentity(self.group, reply.member, reply.generation, self.name)
+            if self._identity.member:
+                self._former = [*self._former[-3:], self._identity]
+            self._identity = messages.GroupIdentity(self.group, reply.member, reply.generation, self.name)
             if self.random.random() < 0.2:
-                self._stray(self._who, messages.Commit)  # the generation has no assignment yet
-            dealt = _dealt(reply) if reply.leader == reply.member else {}
+                self._stray(self._identity, messages.Commit)  # the generation has no assignment yet
+            assignments = _assignments(reply) if reply.leader == reply.member else {}
             names = {each.member: each.instance or each.member for each in reply.members}
-            self.world.keeper.shares.dealt(self._who, {names[member]: share for member, share in dealt.items()})
-            self._say(messages.Sync(self._who, dealt), self._synced, JOIN_US)
+            self.world.keeper.shares.dealt(
+                self._identity, {names[member]: share for member, share in assignments.items()}
+            )
+            self._send(messages.Sync(self._identity, assignments), self._synced, JOIN_US)
 
     def _synced(self, reply: Answer) -> None:
         if not isinstance(reply, messages.Synced):
@@ -270,47 +272,46 @@ class Member(Committer):
         elif reply.error is not E.NONE or not reply.assignment:
             self._fenced(reply.error)
         else:
-            self.world.keeper.shares.given(self._who, reply.assignment)
-            self._of = TopicPartition("data", int(reply.assignment))
-            self._teller.given(self._who, self._of)
+            self.world.keeper.shares.given(self._identity, reply.assignment)
+            self._partition = TopicPartition("data", int(reply.assignment))
+            self._recorder.assigned(self._identity, self._partition)
             self.world.counted("partitions taken over")
-            self._look()
+            self._fetch_position()
 
-    def _stray(self, who: messages.GroupIdentity, kind: type) -> None:
-        """Send a request that is out of place, as a client does that has missed something, and do not wait for the
-        reply."""
+    def _stray(self, identity: messages.GroupIdentity, kind: type) -> None:
+        """Send a request that is out of place, as a client with an outdated state may. Do not wait for the reply."""
         broker = self._coordinator
         if broker is None:
             return
-        ask: messages.Ask = messages.Heartbeat(who)
+        ask: messages.Ask = messages.Heartbeat(identity)
         if kind is messages.Commit:
             self._marks += 1
-            position = messages.OffsetAndMetadata(self._at + 1, metadata=f"stray {self.number}.{self._marks}")
-            ask = messages.Commit(who, {TopicPartition("stray", self.number): position})
+            position = messages.OffsetAndMetadata(self._position + 1, metadata=f"stray {self.number}.{self._marks}")
+            ask = messages.Commit(identity, {TopicPartition("stray", self.number): position})
         elif kind is messages.Sync:
-            ask = messages.Sync(who)
+            ask = messages.Sync(identity)
         elif kind is messages.Leave:
-            ask = messages.Leave(self.group, (messages.LeavingMember(who.member),))
+            ask = messages.Leave(self.group, (messages.LeavingMember(identity.member),))
         self.world.counted(f"stray {kind.__name__}")
         self.ask(broker, partial(broker.groups.ask, ask, lambda _: None), lambda: None)
 
     def _next(self) -> None:
         if self._former and self.random.random() < 0.15:
-            who = self._former[int(self.random.random() * len(self._former))]
-            leaves = [messages.Leave] if who.member != self._who.member else []
+            former = self._former[int(self.random.random() * len(self._former))]
+            leaves = [messages.Leave] if former.member != self._identity.member else []
             kinds = [messages.Heartbeat, messages.Commit, messages.Sync, *leaves]
-            self._stray(who, kinds[int(self.random.random() * len(kinds))])
+            self._stray(former, kinds[int(self.random.random() * len(kinds))])
         share = self.random.random()
         if share > 0.97:
-            self._join()  # as a consumer does whose topics have changed
+            self._join()  # as a consumer does after a change of its topics
         elif share < 0.04:
             self._after((SESSION_MS + 100) * 1_000, self._commit)
         elif share < 0.3:
             self._commit()
         else:
-            self._say(messages.Heartbeat(self._who), self._beaten)
+            self._send(messages.Heartbeat(self._identity), self._heartbeat_answered)
 
-    def _beaten(self, reply: Answer) -> None:
+    def _heartbeat_answered(self, reply: Answer) -> None:
         if not isinstance(reply, messages.HeartbeatAnswered):
             self._again(self._next)
         elif reply.error is E.NONE:
@@ -321,33 +322,33 @@ class Member(Committer):
             self._again(self._next)
 
     def _fenced(self, error: ErrorCode) -> None:
-        """Join again, under a new id if the coordinator does not know the old one any more."""
+        """Join again, with a new id if the error means that the old identity is not valid any more."""
         if error in (E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.FENCED_INSTANCE_ID):
             self._id = ""
         self._again(self._join)
 
     def _end(self) -> None:
         if self.random.random() < 0.5:
-            self._left_it(None)
+            self._finished(None)
         else:
-            self._say(messages.Leave(self.group, (messages.LeavingMember(self._id),)), self._left_it)
+            self._send(messages.Leave(self.group, (messages.LeavingMember(self._id),)), self._finished)
 
-    def _left_it(self, _: messages.Reply | None) -> None:
+    def _finished(self, _: messages.Reply | None) -> None:
         self._id, self._busy = "", False
         if self._left:
             self.give(0)
 
 
-class Repeating(Member):
-    """A member one of whose former commits arrives once more after it has joined again."""
+class RepeatingMember(Member):
+    """A member that sends one of its former commits once more after it has joined again."""
 
     def __init__(self, world: PartitionsSimulator, number: int, group: int) -> None:
         super().__init__(world, number, group)
         self._last: messages.Commit | None = None
 
-    def _committed(self, asked: messages.Commit, position: messages.OffsetAndMetadata, reply: Answer) -> None:
-        self._last = asked
-        super()._committed(asked, position, reply)
+    def _committed(self, commit: messages.Commit, position: messages.OffsetAndMetadata, reply: Answer) -> None:
+        self._last = commit
+        super()._committed(commit, position, reply)
 
     def _synced(self, reply: Answer) -> None:
         broker = self._coordinator
@@ -357,32 +358,32 @@ class Repeating(Member):
             return
         late = self._repeats(broker, late)
         if late is not None:
-            told = self._teller.commits(late, lambda _: None)
-            act = partial(broker.groups.ask, late, lambda reply: self.reply(broker, lambda: told(reply)))
+            record = self._recorder.commits(late, lambda _: None)
+            act = partial(broker.groups.ask, late, lambda reply: self.reply(broker, lambda: record(reply)))
             self.ask(broker, act, lambda: None)
 
     @abstractmethod
     def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
-        """Return the commit, if it is to arrive once more."""
+        """Return the commit if it is to arrive once more, or None."""
 
 
-class Hasty(Repeating):
+class HastyMember(RepeatingMember):
     """A member whose last commit of a generation arrives once more in the next one."""
 
     mark = "late "
 
     def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
-        if late.identity.member != self._who.member or late.identity.generation >= self._who.generation:
+        if late.identity.member != self._identity.member or late.identity.generation >= self._identity.generation:
             return None
         self.world.counted("late commits")
         return late
 
 
-class Named(Repeating):
-    """A static member: its name outlives its ids.
+class StaticMember(RepeatingMember):
+    """A static member, which keeps its group instance id while its member ids change.
 
-    It is restarted now and then, and continues with its partition. Its last commit before that arrives once more when
-    its successor has joined.
+    It restarts now and then, and continues with its partition. Its last commit before a restart arrives once more after
+    it has joined again.
     """
 
     mark = "named "
@@ -399,7 +400,7 @@ class Named(Repeating):
             super()._next()
 
     def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
-        if late.identity.member == self._who.member:
+        if late.identity.member == self._identity.member:
             return None
         self.world.counted("commits of former bearers")
         late = evolve(late)
@@ -407,11 +408,11 @@ class Named(Repeating):
         return late
 
     def _end(self) -> None:
-        """End without leaving the group: it may be back before its session expires."""
-        self._left_it(None)
+        """End without leaving the group. The member may be back before its session expires."""
+        self._finished(None)
 
 
-def _dealt(joined: messages.Joined) -> dict[str, bytes]:
-    """Assign each member another partition than in the generation before, so that a mix-up is noticed."""
+def _assignments(joined: messages.Joined) -> dict[str, bytes]:
+    """Assign each member another partition than in the previous generation, so that a mix-up is noticed."""
     count = len(joined.members)
     return {each.member: b"%d" % ((place + joined.generation) % count) for place, each in enumerate(joined.members)}

@@ -1,4 +1,4 @@
-"""A real coordinator of a broker on virtual time: its requests, its appends, its timer, and the reads of its topic."""
+"""The driver of a real coordinator on virtual time: its requests, appends and timer, and the loads of its topic."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from replica.wire.coordinator_records import replay_batches
 from replica.wire.record_fields import RecordError
 
 PACE: Final = LoadPace(read_bytes=300, look_again_ms=20, load_again_ms=60)
-"""A few records a read: much can happen while a partition is loaded."""
+"""The pace of loads. A read covers a few records, so that many events can occur while a partition is loaded."""
 PIECE_US: Final = 2_000
-"""The time that a read takes."""
+"""The duration of a read."""
 
 
 class CoordinatorHost:
@@ -32,17 +32,18 @@ class CoordinatorHost:
     def __init__(self, broker: Any) -> None:
         self._broker = broker
         self._tickets = 0
-        self._asked: dict[Ticket, tuple[Any, Callable[[Any], None]]] = {}
+        self._requests: dict[Ticket, tuple[Any, Callable[[Any], None]]] = {}
+        """The open requests and the receivers of their replies."""
         self._armed: int | None = None
         self._counting = 0
-        """The session whose request for the number of partitions is under way."""
-        self._stirred = True
-        """Whether the coordinator may want something."""
+        """The session whose request for the number of partitions is in progress, or 0."""
+        self._has_ready = True
+        """True if the coordinator may have effects to carry out."""
 
     # -- requests ----------------------------------------------------------------------------------------
 
     def find(self, name: str) -> BrokerId | None:
-        """Return the coordinator of a name in this broker's metadata."""
+        """Return the broker that coordinates a name, by the metadata of this broker."""
         topic = self.coordinator.topic
         if not topic.is_counted():
             self.turn()
@@ -53,14 +54,14 @@ class CoordinatorHost:
     def ask(self, ask: Any, answer: Callable[[Any], None]) -> None:
         self._tickets += 1
         ticket = Ticket(self._tickets)
-        self._asked[ticket] = ask, answer
+        self._requests[ticket] = ask, answer
         self._begins(ticket, ask)
         self.coordinator.step(ticket, ask, self._broker.clock())
         self.turn()
 
     def turn(self) -> None:
-        """Carry out what the coordinator wants after it has handled something."""
-        self._stirred = True
+        """Carry out the effects of the coordinator after an input."""
+        self._has_ready = True
         self._broker.turn()
 
     def _begins(self, ticket: Ticket, ask: Any) -> None:
@@ -73,7 +74,7 @@ class CoordinatorHost:
 
     def role_taken(self, taken: RoleTaken) -> None:
         if taken.where.topic == self.topic:
-            self._stirred = True
+            self._has_ready = True
             self.coordinator.topic.role_taken(taken, self._broker.clock())
 
     def _count(self) -> None:
@@ -89,17 +90,17 @@ class CoordinatorHost:
 
         broker.do(_partitions(self.topic), counted)
 
-    # -- what the coordinator wants ----------------------------------------------------------------------
+    # -- the effects of the coordinator ------------------------------------------------------------------
 
     def act(self) -> bool:
-        """Carry out the effects of the coordinator. Return whether records were appended."""
-        if not self._stirred:
+        """Carry out the effects of the coordinator. Return whether it appended records, or has new effects."""
+        if not self._has_ready:
             return False
-        self._stirred = False
+        self._has_ready = False
         ready = self.coordinator.ready()
         world = self._broker.world
         for each in ready.answers:
-            ask, answer = self._asked.pop(each.ticket)
+            ask, answer = self._requests.pop(each.ticket)
             self._ends(each.ticket, ask, each.reply)
             answer(each.reply)
         for note in ready.notes:
@@ -114,10 +115,10 @@ class CoordinatorHost:
             self._count()
         self._more(ready)
         self._arm()
-        return bool(ready.appends) or self._stirred
+        return bool(ready.appends) or self._has_ready
 
     def _noted(self, note: Any) -> None:
-        """Count what a note of the coordinator reports."""
+        """Count the event of a note of the coordinator."""
 
     @abstractmethod
     def _append(self, append: Any) -> None: ...
@@ -128,7 +129,7 @@ class CoordinatorHost:
     def _write(self, ident: AppendId, partition: int, batch: bytes, timeout_ms: int) -> None:
         def done(results: list[Produced]) -> None:
             [result] = results
-            self._stirred = True
+            self._has_ready = True
             self.coordinator.topic.appended(ident, result.error, result.base_offset, self._broker.clock())
 
         self._broker.append(TopicPartition(self.topic, partition), batch, timeout_ms, AppendOrigin.COORDINATOR, done)
@@ -147,7 +148,7 @@ class CoordinatorHost:
             self._broker.later(max(deadline - self._broker.clock(), 0) * 1_000, lambda: self._tick(deadline))
 
     def _tick(self, due: int) -> None:
-        if self._armed == due:  # else an earlier one has come meanwhile
+        if self._armed == due:  # otherwise an earlier deadline was set meanwhile
             self._armed = None
             self._ticks(self._broker.clock())
             self.turn()

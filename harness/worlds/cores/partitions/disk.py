@@ -1,4 +1,4 @@
-"""A broker's disk: the real logs on a directory in memory that loses and tears data, fills up and fails."""
+"""The disk of a broker: the real logs in a directory in memory that loses and tears data, fills up and fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replica.storage.log_manager import LogManager
 from replica.storage.unified_log import UnifiedLog
 
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
-"""The call that fails, by the word of the script."""
+"""The call that fails, by the name of the error in a script."""
 CLUSTER: Final = "harness"
 COMPACTING: Final[Mapping[str, Any]] = {
     "cleanup_policy": ("compact",),
@@ -31,7 +31,7 @@ COMPACTING: Final[Mapping[str, Any]] = {
 
 
 class Disk:
-    """A disk that survives the broker's process. `logs` are those of the present process."""
+    """A disk that outlives the process of the broker. `logs` are those of the present process."""
 
     def __init__(
         self, me: BrokerId, config: LogConfig, random: Random, deleted: Callable[[TopicPartition], None]
@@ -64,16 +64,16 @@ class Disk:
             self.keep_high_watermarks(watermarks)
             self.logs.close(epoch, threads=0)
         except KafkaError:
-            pass  # the next process finds the disk as after a kill
+            pass  # the next process starts from the disk as after a kill
         self.killed()
 
-    # -- what replicas want ------------------------------------------------------------------------------
+    # -- logs of replicas --------------------------------------------------------------------------------
 
     def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         ident = None if topic_id is None else ident_of(topic_id)
         kept = self.logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
-            # The log of a deleted topic, of whose end this broker was not told.
+            # This is the log of a deleted topic. The broker has missed the deletion.
             self.logs.set_aside(where)
         log = self.logs.get_or_create(where, ident)
         if ident is not None and kept is None:
@@ -95,7 +95,7 @@ class Disk:
     def keep_high_watermarks(self, watermarks: Mapping[TopicPartition, int]) -> None:
         self.logs.checkpoint_high_watermarks(cast("Mapping[tuple[str, int], int]", watermarks))
 
-    # -- now and then ------------------------------------------------------------------------------------
+    # -- periodic work -----------------------------------------------------------------------------------
 
     def due_for_flush(self, now_ms: int) -> list[UnifiedLog]:
         return list(self.logs.due_for_flush(now_ms))
@@ -112,7 +112,7 @@ class Disk:
                 self.keep_high_watermarks(watermarks)
                 self.logs.checkpoint()
         except KafkaError:
-            pass  # the next request to a log of the disk is told so
+            pass  # the next request to a log of this disk fails
         return cleaned
 
     def held(self) -> dict[TopicPartition, tuple[UnifiedLog, bytes | None]]:
@@ -120,14 +120,14 @@ class Disk:
             TopicPartition(*where): (log, self.logs.topic_id(where)) for where, log in sorted(self.logs.logs.items())
         }
 
-    # -- what is done to it ------------------------------------------------------------------------------
+    # -- faults ------------------------------------------------------------------------------------------
 
     def killed(self) -> None:
         self.files.kill()
         self.files.forgive()
 
     def mended(self) -> None:
-        """Let later calls succeed. A process whose directory has failed must not go on."""
+        """Let later calls succeed. A process whose directory has failed must not continue."""
         self.files.forgive()
         if self.failed:
             self.files.kill()

@@ -1,4 +1,4 @@
-"""The fetchers of a broker: one request at a time to each leader, as in `replica.runtime`."""
+"""The fetchers of a broker. Each sends one request at a time to its leader, as in `replica.runtime`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replica.core.replica_messages import EpochAnswer, Fetched, LeaderRequest, O
 
 Answers = Sequence[Fetched | EpochAnswer | OffsetAnswer]
 ANSWER_US: Final = 250_000
-"""How long a reply may take in addition to the wait of the request."""
+"""The timeout of a request, in addition to the time for which the request lets the leader wait."""
 
 
 class Fetcher:
@@ -21,12 +21,13 @@ class Fetcher:
         self._broker = broker
         self._leader = leader
         self._life = broker.life
-        self._asked = 0
+        self._sent = 0
+        """The number of requests that were sent or given up, which identifies the request in progress."""
         self._busy = False
         self._alarm = 0
 
     def wake(self) -> None:
-        """Look again at what to request. Abandon the request under way if the core wants to fetch more at once."""
+        """Send the next request, if any. Abandon the request in progress if the core wants to fetch more at once."""
         broker = self._broker
         if self._busy and broker.core.fetchers.interrupts(self._leader, broker.clock()):
             broker.world.counted("fetches interrupted")
@@ -49,10 +50,10 @@ class Fetcher:
         for part in request.fetch.parts if request.fetch is not None else ():
             broker.world.keeper.disks.fetches(broker, part.where, part.offset)
         self._busy = True
-        self._asked += 1
-        number = self._asked
+        self._sent += 1
+        number = self._sent
         broker.send(
-            leader, lambda other: other.serve(broker, request, lambda found: self._heard(number, request, found))
+            leader, lambda other: other.serve(broker, request, lambda answers: self._on_reply(number, request, answers))
         )
         wait_ms = request.fetch.wait_ms if request.fetch is not None else 0
         broker.later(ANSWER_US + wait_ms * 1_000, lambda: self._give_up(number, request))
@@ -66,9 +67,9 @@ class Fetcher:
 
         self._broker.later(wait_ms * 1_000, act)
 
-    def _heard(self, number: int, request: LeaderRequest, answers: Answers | None) -> None:
-        """Handle the reply, or None if the leader is down. The replies to an earlier process are lost."""
-        if number != self._asked or not self._busy or self._life != self._broker.life:
+    def _on_reply(self, number: int, request: LeaderRequest, answers: Answers | None) -> None:
+        """Handle the reply, or None if the leader is down. Replies to an earlier process are dropped."""
+        if number != self._sent or not self._busy or self._life != self._broker.life:
             return
         self._busy = False
         if answers is None:
@@ -79,6 +80,6 @@ class Fetcher:
         self.wake()
 
     def _give_up(self, number: int, request: LeaderRequest) -> None:
-        if number == self._asked and self._busy:
-            self._asked += 1
-            self._heard(self._asked, request, None)
+        if number == self._sent and self._busy:
+            self._sent += 1
+            self._on_reply(self._sent, request, None)

@@ -1,7 +1,7 @@
 """Flushes that take time: the files become durable some time after the begin, and the end is reported later.
 
-They stand for two threads of `replica.runtime`: one flushes what replicas wait for, the other what has waited long
-enough. Truncations, appends, a loss of power and the other thread may come in between.
+They stand in for two threads of `replica.runtime`. One flushes the logs for which replicas wait, the other the logs
+whose data has waited long enough. Truncations, appends, a loss of power and the other thread may come in between.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Done = Callable[[KafkaError | None], None]
 
 
 def flush(broker: ReplicaHost, log: UnifiedLog, done: Done) -> None:
-    """Flush as `log.flush` in a thread does. `done` receives its error, unless the broker has ended by then."""
+    """Flush as `log.flush` does in a thread. Call `done` with its error or None, unless the broker has ended."""
     whole_us = broker.world.fsync_us(broker.random)
     first_us = int(whole_us * broker.random.random())
 
-    def ends(error: KafkaError | None, then: Callable[[], None] | None = None) -> None:
+    def end(error: KafkaError | None, then: Callable[[], None] | None = None) -> None:
         def act() -> None:
             if then is not None:
                 then()
@@ -31,31 +31,31 @@ def flush(broker: ReplicaHost, log: UnifiedLog, done: Done) -> None:
 
         broker.later(whole_us - first_us, act)
 
-    def told(begun: Any) -> None:
+    def finish(begun: Any) -> None:
         if begun.truncations != log.flusher.truncations:
             broker.world.counted("cut while it was flushed")
         log.finish_flush(begun)
 
-    def writes_out(begun: Any) -> None:
+    def write_out(begun: Any) -> None:
         try:
             whole = log.write_out(begun)
         except KafkaError as error:
-            ends(error)
+            end(error)
         else:
-            ends(None, (lambda: told(begun)) if whole else None)
+            end(None, (lambda: finish(begun)) if whole else None)
 
     try:
         begun = log.begin_flush()
     except KafkaError as error:
-        ends(error)
+        end(error)
     else:
         if begun is None:
-            ends(None)
+            end(None)
         else:
-            broker.later(first_us, lambda: writes_out(begun))
+            broker.later(first_us, lambda: write_out(begun))
 
 
-class Awaited:
+class AwaitedFlushes:
     """Runs the flushes that replicas wait for, one after the other, as `ReplicaDurability` does."""
 
     def __init__(self, broker: ReplicaHost) -> None:
@@ -81,7 +81,7 @@ class Awaited:
         flush(broker, log, done)
 
 
-class Due:
+class DueFlushes:
     """Runs the flushes that are due, one log after the other, until one fails."""
 
     def __init__(self, broker: ReplicaHost) -> None:
@@ -95,7 +95,7 @@ class Due:
             self._next(None)
 
     def _next(self, error: KafkaError | None) -> None:
-        """Flush the next log. The next request to a log that failed is told so."""
+        """Flush the next log. After an error the rest is dropped, and the next request to the failed log fails."""
         self._busy = error is None and bool(self._logs)
         if self._busy:
             flush(self._broker, self._logs.pop(0), self._next)

@@ -1,4 +1,4 @@
-"""The real `GroupCoordinator` of a broker, whose replies are compared with a model."""
+"""The real `GroupCoordinator` of a broker. Its replies are compared with those of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator of brokers whose partitions are replicated, with their network and their settings."""
+"""The simulator of brokers with replicated partitions, with their network and their settings."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ from replica.core.replica_settings import ReplicaSettings
 from replica.wire.validation import LONG_MAX
 
 FLUSH_MS: Final = 250
-"""How long written data stays in the cache, unless a request waits for the disk."""
+"""The longest time for which written data stays in the cache only, unless a request waits for the disk."""
 FETCH_BYTES: Final = 400
-"""A few batches: a follower that is behind needs several fetches."""
+"""The size of a few batches, so that a lagging follower needs several fetches."""
 
 
 def replicated(script: Script) -> Replicated:
-    said = [op for op in script.ops if isinstance(op, Replication)]
-    chosen = said[-1] if said else Replication(0)
+    """Return the replication settings of a script: those of its last `Replication`, or the default."""
+    given = [op for op in script.ops if isinstance(op, Replication)]
+    chosen = given[-1] if given else Replication(0)
     return Replicated(
         ReplicaSettings(
             lag_time_max_ms=chosen.lag_ms,
@@ -72,19 +73,21 @@ def replicated(script: Script) -> Replicated:
 
 
 class Wires:
-    """The network of brokers and clients: in order between any two, unless one of them is cut off.
+    """The network of brokers and clients, which delivers in order between any two of them.
 
-    A client is a number below 0. Messages under way are lost when a link is cut, and the sender is not told.
+    Clients have negative numbers. Messages are lost while a party is cut off or two brokers are parted, also those in
+    transit. Their sender is not notified.
     """
 
     def __init__(self, world: Common[Any]) -> None:
         self._world = world
         self._random = Random(f"{world.script.seed}/wires")
         self.cut: dict[int, int] = {}
-        """By unreachable broker: the number of faults that cut it off."""
+        """The number of faults that cut a broker off, by broker."""
         self.parted: dict[tuple[int, int], int] = {}
+        """The number of faults that part two brokers, by pair with the lower number first."""
         self.slow: dict[int, int] = {}
-        """The additional delay of a sender's messages, in microseconds."""
+        """The additional delay of messages in microseconds, by sender."""
         self._last: dict[tuple[int, int], int] = {}
 
     def heal(self) -> None:
@@ -116,12 +119,12 @@ class PartitionsSimulator(ControllerSimulator):
         self.replication = replicated(script)
         self.reads_anywhere = self.replication.anywhere
         self.keeper = Keeper(self)
-        self.tapes: dict[str, Recorder] = {}
-        """By group: what its members were told."""
+        self.recorders: dict[str, Recorder] = {}
+        """The recorded history of the members of a group, by group."""
         self.transacted = frozenset(name_of(op.topic) for op in script.ops if isinstance(op, Transact))
         """The topics that transactions write to."""
         self.journal = Journal()
-        self.bearers = 0
+        self.incarnations = 0
         """The number of initializations of transactional ids."""
         self._producers = 0
         self.acknowledged_at: list[int] = []
@@ -147,7 +150,7 @@ class PartitionsSimulator(ControllerSimulator):
         made = super().outcome()
         brokers = of_brokers(self.availability.broker_hits, self.acknowledged_at, self.liveness.began or self.now)
         made = evolve(made, recoveries=(*made.recoveries, *brokers))
-        made = with_members(made, self.tapes, self.keeper.positions.doubtful)
+        made = with_members(made, self.recorders, self.keeper.positions.doubtful)
         if self.keeper.stability.doubtful():
             return made
         self.journal.final = self.keeper.stability.final()
@@ -161,13 +164,13 @@ class PartitionsSimulator(ControllerSimulator):
         return len(self.ghost.canon)
 
     def changes_since(self, place: int) -> Iterator[Change]:
-        """Yield what has been committed since then."""
+        """Yield the changes from this place of the committed history on."""
         for batch in committed(self.ghost, place):
             yield from changes_of_batch(batch)
 
 
 class ReplicaHost(Broker, Protocol):
-    """A broker, as far as its fetchers, flushes and coordinators know it."""
+    """The parts of a broker that its fetchers, flushes and coordinators use."""
 
     world: PartitionsSimulator
     life: int
@@ -178,22 +181,22 @@ class ReplicaHost(Broker, Protocol):
     def later(self, wait_us: int, act: Callable[[], None], /) -> None: ...
     def do(self, work: Any, done: Callable[[Any], None], /) -> Job: ...
     def turn(self) -> None:
-        """Carry out what the core wants."""
+        """Carry out the effects of the core."""
 
     def send(self, target: int, act: Callable[[Any], None], /) -> None: ...
 
 
-def with_members(outcome: Outcome, tapes: Mapping[str, Recorder], doubtful: Callable[[str], bool]) -> Outcome:
-    """Judge what group members were given and told, except where lost records of a group excuse a step back.
+def with_members(outcome: Outcome, recorders: Mapping[str, Recorder], doubtful: Callable[[str], bool]) -> Outcome:
+    """Judge the histories of group members, except of `doubtful` groups, whose positions may go back by lost records.
 
     A violation during the run is reported first.
     """
     if outcome.invariant is not None:
         return outcome
-    for group, tape in tapes.items():
+    for group, recorder in recorders.items():
         if doubtful(group):
             continue
-        case = prepared(tape.history())
+        case = prepared(recorder.history())
         for broken in chain(members.owned(case), members.onwards(case)):
             return evolve(outcome, invariant=broken.invariant, what=broken.what, unknown=False)
     return outcome

@@ -1,7 +1,7 @@
 """The real `TransactionCoordinator` of a broker, and the real queues of its transaction markers.
 
-A coordinator has one request with markers under way to each leader. The network may lose the request or its reply; then
-the request fails after a while.
+A coordinator has one request with markers in flight to each leader. The network may lose the request or its reply. Then
+the request fails after a timeout.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from replica.wire.records import ControlType, batch_of, control_batch
 SETTINGS: Final = TransactionSettings(abort_check_ms=80, write_ms=250, again_ms=60)
 MARKERS: Final = MarkerSettings(retry_ms=40, check_ms=200)
 MARKER_TIMEOUT_MS: Final = 250
-"""The limit for the replication of a marker."""
+"""The timeout of the replication of a marker."""
 ANSWER_US: Final = 500_000
-"""How long a coordinator waits for the reply to a request with markers."""
+"""The timeout of a request with markers."""
 BROKEN_SHARE: Final = 0.5
 """The share of runs in which connections of coordinators to leaders break now and then."""
 BROKEN: Final = 0.25
 """The probability in such a run that a request with markers, or its reply, is lost with its connection."""
 BROKEN_US: Final = 250_000
-"""How long that takes at most."""
+"""The longest time after which the coordinator notices such a loss."""
 Outcomes: TypeAlias = list[tuple[MarkerKey, ErrorCode]]
 """A leader's reply: the outcome of each marker."""
 _NOTED: Final[dict[type, str]] = {
@@ -77,7 +77,7 @@ class Transactions(CoordinatorHost):
 
     @property
     def _deadline(self) -> int | None:
-        """The markers' deadline, or the coordinator's. A broker that coordinates nothing has none."""
+        """The earlier deadline of the markers and the coordinator. A broker that coordinates nothing has none."""
         times = [self.markers.deadline, self.coordinator.deadline if self.coordinator.topic.epochs else math.inf]
         return None if min(times) == math.inf else int(min(times))
 
@@ -104,7 +104,7 @@ class Transactions(CoordinatorHost):
     def _request(self, request: MarkerRequest) -> None:
         broker, over = self._broker, False
 
-        def heard(outcomes: Outcomes | None) -> None:
+        def on_reply(outcomes: Outcomes | None) -> None:
             """Handle the reply, or None if there is none."""
             nonlocal over
             if not over:
@@ -114,10 +114,12 @@ class Transactions(CoordinatorHost):
 
         life = broker.life
 
-        def arrives(leader: Any) -> None:
+        def arrive(leader: Any) -> None:
             def answer(outcomes: Outcomes | None) -> None:
                 broker.world.wires.send(
-                    leader.id, broker.id, lambda: broker.soon(lambda: heard(outcomes)) if broker.life == life else None
+                    leader.id,
+                    broker.id,
+                    lambda: broker.soon(lambda: on_reply(outcomes)) if broker.life == life else None,
                 )
 
             if leader.up:
@@ -130,8 +132,8 @@ class Transactions(CoordinatorHost):
         if self._breaks.random() < self._broken:
             wait_us = int(self._breaks.random() * BROKEN_US)
         if wait_us == ANSWER_US or self._breaks.random() < 0.5:
-            broker.send(request.leader, arrives)
-        broker.later(wait_us, lambda: heard(None))
+            broker.send(request.leader, arrive)
+        broker.later(wait_us, lambda: on_reply(None))
 
     def _answered(self, request: MarkerRequest, outcomes: Outcomes | None) -> None:
         now, completion = self._broker.clock(), self.coordinator.completion

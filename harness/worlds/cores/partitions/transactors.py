@@ -1,8 +1,8 @@
 """Transactional producers. Two of them may share a transactional id, so that one fences the other.
 
-A producer repeats a request until it has a definite answer or its patience ends. Then it initializes its id anew, which
-increments the producer epoch, so that its requests still under way come too late. An earlier identity that fell silent
-in its midst comes back when its successor has been initialized; nothing that it sends may succeed.
+A producer repeats a request until it has a definite reply or its patience ends. After that it initializes its id anew,
+which increments the producer epoch, so that its requests in flight are too late. An earlier identity that fell silent
+in the middle of a transaction comes back after the initialization of its successor. None of its requests may succeed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ REPEATED: Final = 0.15
 """The probability that a batch arrives a second time, late."""
 REPEATED_US: Final = 600_000
 
-Heard: TypeAlias = Callable[[Any], None]
+OnReply: TypeAlias = Callable[[Any], None]
 """Receives the reply, or None if there is none."""
-Step: TypeAlias = Callable[[Heard], None]
+Step: TypeAlias = Callable[[OnReply], None]
 """Sends a request, or waits."""
 Steps: TypeAlias = Generator[Step, Any, Any]
 
@@ -61,11 +61,11 @@ class Transactor(Party):
         self._waiting: deque[tuple[tuple[TopicPartition, ...], int, str]] = deque()
         self._identity: Identity | None = None
         self._silent: list[tuple[Identity, TopicPartition]] = []
-        """Identities that fell silent, and where each of them has written."""
+        """The identities that fell silent, each with a partition that it has written to."""
         self._values = 0
         self._coordinator: Any = None
         self._work: Steps | None = None
-        self._asked = 0
+        self._sent = 0
 
     @property
     def settled(self) -> bool:
@@ -78,17 +78,17 @@ class Transactor(Party):
             self._go_on(None)
 
     def forget(self) -> None:
-        """Give up: there is no topic in which transactions could be kept."""
+        """Give up all transactions, because the topic of transactions does not exist."""
         self._waiting.clear()
 
     def _go_on(self, reply: Any) -> None:
         """Continue after the reply to the last request."""
         assert self._work is not None
-        self._asked += 1
-        number = self._asked
+        self._sent += 1
+        number = self._sent
 
-        def heard(reply: Any) -> None:
-            if number == self._asked and not self.world.over:
+        def on_reply(reply: Any) -> None:
+            if number == self._sent and not self.world.over:
                 self._go_on(reply)
 
         try:
@@ -96,7 +96,7 @@ class Transactor(Party):
         except StopIteration:
             self._work = None
         else:
-            step(heard)
+            step(on_reply)
 
     # -- transactions ------------------------------------------------------------------------------------
 
@@ -111,8 +111,8 @@ class Transactor(Party):
 
     def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> Steps:
         identity = self._identity or (yield from self._initialized())
-        who = messages.ProducerIdentity(self.id, identity.producer, identity.epoch)
-        yield from self._insist(lambda: self._coordinate(messages.AddPartitions(who, frozenset(partitions))))
+        sender = messages.ProducerIdentity(self.id, identity.producer, identity.epoch)
+        yield from self._insist(lambda: self._coordinate(messages.AddPartitions(sender, frozenset(partitions))))
         made = self._journal.begins(identity.number)
         for where in [each for each in partitions for _ in range(count)]:
             yield from self._write(made, identity, where)
@@ -124,7 +124,7 @@ class Transactor(Party):
         commits = fate == "commits"
         if commits:
             self._journal.asks(made)
-        yield from self._insist(lambda: self._coordinate(messages.End(who, commits)))
+        yield from self._insist(lambda: self._coordinate(messages.End(sender, commits)))
         self._journal.told(made, End.COUNTS if commits else End.ABORTED)
         self.world.counted("transactions ended")
 
@@ -133,8 +133,8 @@ class Transactor(Party):
             return self._coordinate(messages.Init(self.id, TIMEOUT_MS, fresh=self.world.new_producer()))
 
         reply = yield from self._insist(init)
-        self.world.bearers += 1
-        identity = self._identity = Identity(reply.producer, reply.epoch, self.world.bearers)
+        self.world.incarnations += 1
+        identity = self._identity = Identity(reply.producer, reply.epoch, self.world.incarnations)
         silent, self._silent = self._silent, []
         for former, where in silent:
             yield from self._comes_back(former, where)
@@ -143,15 +143,15 @@ class Transactor(Party):
     def _comes_back(self, former: Identity, where: TopicPartition) -> Steps:
         value = self._value()
         self._journal.begins(former.number).values[value] = str(where)
-        who = messages.ProducerIdentity(self.id, former.producer, former.epoch)
+        sender = messages.ProducerIdentity(self.id, former.producer, former.epoch)
         acts = {
             f"writes to {where}": self._send(former, where, value),
-            "ends its transaction": self._coordinate(messages.End(who, True)),
+            "ends its transaction": self._coordinate(messages.End(sender, True)),
         }
         for what, act in acts.items():
             self.world.counted("fenced producers come back")
             if _error_of((yield act)) is ErrorCode.NONE:
-                self._journal.fenced.append(f"bearer {former.number} of {self.id} {what}")
+                self._journal.fenced.append(f"incarnation {former.number} of {self.id} {what} after it was fenced")
 
     def _value(self) -> str:
         self._values += 1
@@ -176,39 +176,39 @@ class Transactor(Party):
             if not error.retriable or self.world.now > until:
                 raise Failed
             self._coordinator = None
-            yield lambda heard: self.later(RETRY_US, lambda: heard(None))
+            yield lambda on_reply: self.later(RETRY_US, lambda: on_reply(None))
 
     def _find(self) -> Any:
         """Ask a random broker for the coordinator."""
         brokers = self.world.brokers
-        asked = brokers[1 + int(self.random.random() * len(brokers))]
-        if not asked.up or asked.paused or not self.world.wires.reach(-self.number, asked.id):
+        broker = brokers[1 + int(self.random.random() * len(brokers))]
+        if not broker.up or broker.paused or not self.world.wires.reach(-self.number, broker.id):
             return None
-        return brokers.get(asked.transactions.find(self.id))
+        return brokers.get(broker.transactions.find(self.id))
 
     def _coordinate(self, ask: messages.Ask) -> Step:
         """Send a request to the coordinator."""
 
-        def step(heard: Heard) -> None:
+        def step(on_reply: OnReply) -> None:
             broker = self._coordinator = self._coordinator or self._find()
             if broker is not None:
                 self.ask(
                     broker,
-                    lambda: broker.transactions.ask(ask, lambda reply: self.reply(broker, lambda: heard(reply))),
-                    lambda: heard(None),
+                    lambda: broker.transactions.ask(ask, lambda reply: self.reply(broker, lambda: on_reply(reply))),
+                    lambda: on_reply(None),
                 )
-            self.later(RETRY_US if broker is None else ANSWER_US, lambda: heard(None))
+            self.later(RETRY_US if broker is None else ANSWER_US, lambda: on_reply(None))
 
         return step
 
     def _send(self, identity: Identity, where: TopicPartition, value: str) -> Step:
         """Write a batch with one record to the leader of a partition."""
 
-        def step(heard: Heard) -> None:
+        def step(on_reply: OnReply) -> None:
             self.where = where
             broker = self.leader()
             if broker is None:
-                self.later(RETRY_US, lambda: heard(None))
+                self.later(RETRY_US, lambda: on_reply(None))
                 return
             data = build(
                 [Record(0, broker.clock(), None, value.encode())],
@@ -218,24 +218,24 @@ class Transactor(Party):
                 flags=TRANSACTIONAL,
             )
 
-            def produces(to: Any, told: Heard) -> None:
+            def produce(to: Any, receive: OnReply) -> None:
                 def answer(results: list[Produced]) -> None:
                     [result] = results
                     if result.error is ErrorCode.NONE:
                         self.world.keeper.commitment.acknowledged(to, where, result.base_offset, [value.encode()])
-                    self.reply(to, lambda: told(result))
+                    self.reply(to, lambda: receive(result))
 
-                self.ask(to, lambda: to.produce(-1, self.timeout_ms, where, data, answer), lambda: told(None))
+                self.ask(to, lambda: to.produce(-1, self.timeout_ms, where, data, answer), lambda: receive(None))
 
-            def again() -> None:
+            def repeat() -> None:
                 self.where = where
                 self.world.counted("transactional batches repeated")
-                produces(self.leader() or broker, lambda _: None)
+                produce(self.leader() or broker, lambda _: None)
 
-            produces(broker, heard)
+            produce(broker, on_reply)
             if self.random.random() < REPEATED:
-                self.later(int(self.random.random() ** 2 * REPEATED_US), again)
-            self.later(self.timeout_ms * 1_000 + LATE_US, lambda: heard(None))
+                self.later(int(self.random.random() ** 2 * REPEATED_US), repeat)
+            self.later(self.timeout_ms * 1_000 + LATE_US, lambda: on_reply(None))
 
         return step
 

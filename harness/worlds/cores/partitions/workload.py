@@ -1,4 +1,4 @@
-"""The clients of partitions that a script asks for, and what it does to the brokers that hold them."""
+"""The operations of a script for clients of partitions, and its faults of brokers with data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.worlds.cores.controller.nodes import Note
 from harness.worlds.cores.controller.workload import ControllerWorkload
 from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
-from harness.worlds.cores.partitions.committers import Committer, Hasty, Member, Named
+from harness.worlds.cores.partitions.committers import Committer, HastyMember, Member, StaticMember
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from harness.worlds.cores.partitions.transactors import Transactor
 from harness.worlds.disks import Crashed
@@ -20,9 +20,14 @@ from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition, Vers
 from kraft_controller.core.store_requests import Create, Get, Multi, Node, Set, StoreRequests
 from kraft_controller.wire import znodes
 
-_COMMITTERS: Final[dict[str, type[Committer]]] = {"member": Member, "alone": Committer, "hasty": Hasty, "named": Named}
+_COMMITTERS: Final[dict[str, type[Committer]]] = {
+    "member": Member,
+    "alone": Committer,
+    "hasty": HastyMember,
+    "named": StaticMember,
+}
 DELETER: Final = 99
-"""Its number, among clients."""
+"""The client number of the deleter."""
 K = TypeVar("K")
 
 
@@ -86,9 +91,9 @@ class PartitionsWorkload(ControllerWorkload):
 
     def _lose_power(self, op: faults.LosePower) -> None:
         if op.calls:
-            aimed = self._named(op)  # it need not be up
+            aimed = self._named(op)  # the broker may be down
             aimed.disk.crash_in(op.calls, partial(self._lost_at, op, aimed))
-        elif (broker := self._who(op)) is not None:
+        elif (broker := self._target(op)) is not None:
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms)
 
@@ -103,17 +108,17 @@ class PartitionsWorkload(ControllerWorkload):
             self.world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
 
     def _wipe(self, op: faults.WipeBroker) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             broker.lose_disk()
             self.world.start_later(broker, op.down_ms)
 
     def _break_disk(self, op: faults.BreakDisk) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             broker.disk.fails(op.error, op.nth)
             self._undo(op.down_ms, broker.mend)
 
     def _cut(self, op: faults.CutBroker) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             self._change(self.world.wires.cut, broker.id, 1, op.for_ms)
 
     def _part(self, op: faults.PartBrokers) -> None:
@@ -124,11 +129,11 @@ class PartitionsWorkload(ControllerWorkload):
             self._change(self.world.wires.parted, (min(one, other), max(one, other)), 1, op.for_ms)
 
     def _slow(self, op: faults.SlowBroker) -> None:
-        if (broker := self._who(op)) is not None:
+        if (broker := self._target(op)) is not None:
             self._change(self.world.wires.slow, broker.id, op.more_ms * 1_000, op.for_ms)
 
     def _change(self, table: dict[K, int], key: K, by: int, for_ms: int) -> None:
-        """Change a number for a while. Overlapping faults add up, and a number is gone when all have ended."""
+        """Change a number of a table for a while. Overlapping faults add up, and an entry is removed at 0."""
 
         def add(more: int) -> None:
             table[key] = table.get(key, 0) + more
@@ -139,16 +144,16 @@ class PartitionsWorkload(ControllerWorkload):
         self._undo(for_ms, partial(add, -by))
 
     def _slow_store(self, op: faults.SlowStore) -> None:
-        broker = self._who(op)
+        broker = self._target(op)
         if broker is None or broker.client is None:
             return
         client, by_us = broker.client, op.more_ms * 1_000
 
-        def quick() -> None:
+        def restore_speed() -> None:
             client.slow_us -= by_us
 
         client.slow_us += by_us
-        self._undo(op.for_ms, quick)
+        self._undo(op.for_ms, restore_speed)
 
     PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **ControllerWorkload.PERFORM,
@@ -166,7 +171,7 @@ class PartitionsWorkload(ControllerWorkload):
         faults.PartBrokers: _part,
         faults.SlowBroker: _slow,
         faults.SlowStore: _slow_store,
-        faults.Replication: lambda _, __: None,  # the simulator has set up its brokers by it
+        faults.Replication: lambda _, __: None,  # the simulator has set up its brokers with it
     }
 
 
@@ -176,4 +181,4 @@ def _set_unclean(topic: str, allowed: bool) -> StoreRequests[None]:
     [node] = yield [Get(path)]
     yield [Multi((Set(path, data, Version(-1)) if isinstance(node, Node) else Create(path, data),))]
     note = Note(f"{znodes.CONFIG_CHANGES}/config_change_", znodes.config_change("topics", topic))
-    yield [note]  # type: ignore[list-item]  # `Job` knows notes
+    yield [note]  # type: ignore[list-item]  # `Job` handles notes

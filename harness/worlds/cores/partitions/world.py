@@ -1,4 +1,4 @@
-"""The parts of the simulator of partitions, and when its replicas are equal after the last fault."""
+"""The parts of the simulator of partitions, and the check that its replicas are equal after the last fault."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.worlds.cores.partitions.workload import PartitionsWorkload
 class PartitionsLiveness(ControllerLiveness):
     def __init__(self, world: PartitionsSimulator) -> None:
         super().__init__(world)
-        self.bound_ms += world.replication.timeout_ms  # a client whose reply was lost asks again after it
+        self.bound_ms += world.replication.timeout_ms  # a client whose reply was lost repeats its request after it
 
     def begin(self) -> None:
         self.world.wires.heal()
@@ -33,8 +33,8 @@ class PartitionsLiveness(ControllerLiveness):
         return found
 
     def _apart(self, data: Data, versions: Mapping[str, int]) -> str | None:
-        there = {broker.id: broker for broker in self.world.brokers.values() if broker.up}
-        missing = apart(data, versions, there, self.world.script.brokers)
+        running = {broker.id: broker for broker in self.world.brokers.values() if broker.up}
+        missing = apart(data, versions, running, self.world.script.brokers)
         return missing if missing is not None else unequal(self.world.keeper)
 
 

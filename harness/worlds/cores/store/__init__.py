@@ -1,1 +1,1 @@
-"""The cores world with the coordination store as what is replicated, and clients outside of the servers."""
+"""The simulator of cores that replicates the coordination store, with clients outside of the servers."""

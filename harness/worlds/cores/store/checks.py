@@ -1,4 +1,4 @@
-"""Checks of the replicated store that need no answers of clients."""
+"""Checks of the replicated store that need no replies to clients, and the invariants of the simulated client port."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ TIMEOUT = "a client receives the timeout of its session"
 
 
 def committed(ghost: OracleState, start: int = 1) -> Iterator[Batch]:
-    """Return the committed history from this place on, one transaction a batch."""
+    """Yield the committed history from this place on, with one transaction in each batch."""
     for zxid in ghost.canon[start:]:
         config = ghost.governing[zxid] is not ghost.governing[ghost.parent[zxid]]
         yield pack(zxid, (ghost.payload[zxid],), config=config)
 
 
 class StoreIsHistory(Checker):
-    """The state at a zxid is what the committed history up to there makes of an empty store, on every server."""
+    """The state of a server at a zxid is the one that the committed history up to there makes from an empty store."""
 
     invariant = MachineIsHistory.invariant
 
@@ -69,15 +69,18 @@ class StoreIsHistory(Checker):
             self._states.append(self._machine.digest)
             self._digests.append(digest_of(batch.payloads(), self._digests[-1]))
         if state != self._states[place]:
-            self.fail(f"server {server.id} at {show(zxid)} does not hold what the history up to there makes")
+            self.fail(
+                f"the state of server {server.id} at {show(zxid)} is not the one that the committed history makes"
+            )
         if digest != self._digests[place]:
             self.fail(
-                f"server {server.id} at {show(zxid)} calls the digest {digest:08x}, it is {self._digests[place]:08x}"
+                f"server {server.id} has the digest {digest:08x} at {show(zxid)}, but the committed history has"
+                f" {self._digests[place]:08x}"
             )
 
 
 def exactly_once(ghost: OracleState) -> None:
-    """Each request has one place in the history, behind those that its server was asked before it."""
+    """Check that each request is in the history once, after the earlier requests of the same member."""
     last: dict[bytes, tuple[int, Zxid]] = {}
     for batch in committed(ghost):
         if batch.config:
@@ -88,31 +91,32 @@ def exactly_once(ghost: OracleState) -> None:
         if number <= before:
             invariant = ONCE if number == before else ORDER
             raise Violation(
-                invariant, f"{show(batch.first)} is request {number} of a member, {show(zxid)} its {before}"
+                invariant,
+                f"{show(batch.first)} is request {number} of a member, after its request {before} at {show(zxid)}",
             )
         last[origin] = number, batch.first
 
 
-def moved(ghost: OracleState, told: Sequence[tuple[int, int, int]]) -> None:
+def moved(ghost: OracleState, replies: Sequence[tuple[int, int, int]]) -> None:
     """Check that SESSION_MOVED is returned only if the session was attached at another server before.
 
-    Otherwise a client without another server would be refused again and again.
+    Otherwise a client that has no other server would be refused for ever.
     """
     places: dict[int, list[tuple[int, int]]] = {}
-    for batch in committed(ghost) if told else ():
+    for batch in committed(ghost) if replies else ():
         if not batch.config:
             (payload,) = batch.payloads()
             txn = decode(payload[TAG_BYTES:])
             if txn.op in (Op.CREATE_SESSION, Op.ATTACH_SESSION):
                 places.setdefault(txn.session, []).append((batch.first, txn.body[-1]))
-    for session, server, zxid in told:
+    for session, server, zxid in replies:
         before = [where for at, where in places.get(session, ()) if at < zxid]
         if before and before[-1] == server:
-            what = f"session {session:#x} is refused at {show(Zxid(zxid))} as if it had moved from server {server}"
-            raise Violation(MOVED, f"{what}, where it was taken up last")
+            what = f"server {server} returns SESSION_MOVED at {show(Zxid(zxid))} to session {session:#x}"
+            raise Violation(MOVED, f"{what}, which was last attached to this server")
 
 
-def told_timeouts(ghost: OracleState, events: Sequence[Event]) -> None:
+def correct_timeouts(ghost: OracleState, events: Sequence[Event]) -> None:
     """Check that clients of sessions of the ensemble ping as often as the leader expects."""
     given: dict[int, int] = {}
     for batch in committed(ghost):
@@ -133,7 +137,9 @@ def told_timeouts(ghost: OracleState, events: Sequence[Event]) -> None:
 def owned(server: int, machine: Machine) -> None:
     for owner, paths in machine.store.tree.ephemerals.items():
         if owner not in machine.store.sessions.table:
-            raise Violation(OWNERS, f"server {server} has {list(paths)} of session {owner:#x}, which is over")
+            raise Violation(
+                OWNERS, f"server {server} has the nodes {list(paths)} of session {owner:#x}, which has ended"
+            )
 
 
 def same_counts(machines: Sequence[tuple[int, Machine]]) -> None:
@@ -144,7 +150,7 @@ def same_counts(machines: Sequence[tuple[int, Machine]]) -> None:
     ):
         for path in sorted(mine.keys() & theirs.keys()):
             if mine[path] != theirs[path]:
-                what = f"server {one} counts {mine[path]!r} in {path}, and server {other} {theirs[path]!r}"
+                what = f"server {one} counts {mine[path]!r} in {path}, but server {other} counts {theirs[path]!r}"
                 raise Violation(COUNTS, what)
 
 
@@ -157,7 +163,7 @@ def same_lists(machines: Sequence[tuple[int, Machine]]) -> None:
     for (one, mine), (other, theirs) in pairwise(known.items()):
         for path in sorted(mine.keys() & theirs.keys()):
             if mine[path] != theirs[path]:
-                what = f"server {one} knows {mine[path]} for {path}, and server {other} {theirs[path]}"
+                what = f"server {one} has the ACL {mine[path]} for {path}, but server {other} has {theirs[path]}"
                 raise Violation(LISTS, what)
 
 
@@ -165,5 +171,5 @@ def configured(server: int, machine: Machine, ensemble: Ensemble) -> None:
     """Check that the configuration node shows the membership in force, and its version as its zxid."""
     text, *_ = node = machine.store.tree.nodes[CONFIG]
     if text != text_of(ensemble) or node[MZXID] != ensemble.version:
-        what = f"server {server} shows {text!r} of zxid {node[MZXID]:#x}, and {ensemble.text()!r} is in force"
-        raise Violation(CONFIGURED, what)
+        what = f"server {server} shows clients the membership {text!r} of {show(Zxid(node[MZXID]))}"
+        raise Violation(CONFIGURED, f"{what}, but {ensemble.text()!r} of {show(ensemble.version)} is in force")

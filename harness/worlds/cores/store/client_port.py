@@ -1,8 +1,8 @@
 """The client port of a simulated server: it owns the real `ClientService` of one life of the server.
 
-It does for it what `ServerRuntime` does with tasks and sockets. It reports roles and snapshots, calls `check` and
-`reap` on virtual time, and passes requests on to the real `RequestPath`. When a turn of the server is over, it has its
-connections send what has gathered.
+It stands in for `ServerRuntime`, without tasks and sockets. It reports roles and snapshots to the service, calls its
+`check` and `reap` on virtual time, and passes requests on to the real `RequestPath`. At the end of a turn of the
+server, it makes the connections send their output.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ HOST: Final = "127.0.0.1"
 
 
 class SimulatedMember:
-    """It takes requests as `Member` does, and notes whether the server has to be woken."""
+    """Accepts requests as `Member` does, and notes whether the server has to take a turn."""
 
     def __init__(self, pending: PendingSubmissions) -> None:
         self.posted = False
-        """Whether something was posted since the server was woken last."""
+        """True if a request was accepted since the last turn was scheduled."""
         self._pending = pending
 
     def post(self, request: bytes, done: Done) -> Submission:
         if not self._pending.has_room(len(request)):
-            raise Overloaded("there is no room")
+            raise Overloaded("the server has no room for another request")
         self.posted = True
         return self._pending.submit(request, done)
 
@@ -71,7 +71,7 @@ class SimulatedMember:
 
 
 class SimulatedClientPort:
-    """It is the `RequestPort` of its `ClientService`, and the observer of the machine."""
+    """The `RequestPort` of its `ClientService`, and the observer of the machine."""
 
     def __init__(self, world: StoreSimulator, server: Server, requests: RequestPath, store: SimulatedStore) -> None:
         self.world = world
@@ -79,7 +79,7 @@ class SimulatedClientPort:
         self._requests = requests
         self._shells: dict[SimulatedShell, None] = {}
         self._dirty: list[SimulatedShell] = []
-        """Connections that send when the turn of the server is over."""
+        """The connections that send their output when the turn of the server is over."""
         self._member = SimulatedMember(requests.pending)
         self._overflow = OverflowQueue(self._member)
         tick_ms = server.knobs.tick_ms
@@ -102,12 +102,12 @@ class SimulatedClientPort:
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
         self.restore_begins = self.clients.restore_begins
         self.config_node = ConfigNode(server.id, store, settings)
-        """It keeps /zookeeper/config, and decides the reconfigurations of clients."""
+        """Maintains /zookeeper/config, and decides the reconfigurations of clients."""
         store.observer = self
         self._pause_ms = tick_ms // 2
         self._checked_ms = server.now_ms
         self._admitted = self._rejected = 0
-        """New connections that were admitted, and those that were refused, up to the last first frame."""
+        """The numbers of admitted and of refused connections, up to the last first frame."""
         self._admitted_ms = server.now_ms - 3 * FILL_MS
         """The time of the last admission."""
         self.world.push(self.world.now + tick_ms * 500, self._check, server.life, None)
@@ -119,7 +119,7 @@ class SimulatedClientPort:
         self.clients.role_changed(serving=node.serving, leading=node.state is State.LEADING, epoch=node.epoch)
 
     def turned(self) -> None:
-        """The turn of the member is over: send everything that it produced for clients."""
+        """End a turn of the server: send the output of connections, and retry requests that wait for room."""
         if self._dirty:
             dirty, self._dirty = self._dirty, []
             for shell in dirty:
@@ -139,7 +139,7 @@ class SimulatedClientPort:
         self._dirty.append(shell)
 
     def cut(self) -> None:
-        """Break every connection. This server learns of it as late as its clients, if it still lives."""
+        """Break every connection. The server notices it at once or late, as its clients do, if it still runs."""
         for shell in list(self._shells):
             shell.wire.broken()
 
@@ -161,11 +161,11 @@ class SimulatedClientPort:
             self.post(request, done)
 
     def _count_result(self, session: int, done: Done, result: Any, error: Exception | None) -> None:
-        """Count the result of a client's write, if its connection still is there to pass it on."""
+        """Count the result of a client's write, if its session still has an open connection."""
         client: Any = self.clients.sessions.attached.get(session)
         if error is None and client is not None and client.phase is not ConnectionPhase.OVER:
             if result[1] == ErrorCode.SESSION_MOVED:
-                self.world.told_moved.append((session, self.server.id, result[0]))
+                self.world.moved_replies.append((session, self.server.id, result[0]))
             else:
                 self.world.acknowledged(self.server, Zxid(result[0]))
         done(result, error)
@@ -187,7 +187,7 @@ class SimulatedClientPort:
         self.turned()
 
     def when_readable(self, shell: SimulatedShell, done: Done) -> None:
-        """Look again until the state may be read, or only be read."""
+        """Wait until the state may be read. Report whether the connection is read-only."""
         if shell.over:
             return
         wait_ms = self.clients.leader.unreadable_ms
@@ -209,15 +209,17 @@ class SimulatedClientPort:
         return shell
 
     def judge_admission(self) -> None:
-        """Check the throttle of new connections after each first frame: tokens come back while none is taken."""
+        """Check the throttle of new connections after each first frame: tokens return while no connection takes one."""
         counts, now = self.clients.counts, self.server.now_ms
         rejected, self._rejected = counts.connection_rejected - self._rejected, counts.connection_rejected
         admitted = counts.connection_request_count - counts.connection_rejected
         if admitted > self._admitted:
             self._admitted, self._admitted_ms = admitted, now
         elif rejected and now - self._admitted_ms > 2 * FILL_MS:
-            what = f"server {self.server.id} refuses a connection {now - self._admitted_ms} ms after it admitted one"
-            raise Violation(ADMITTED, what)
+            what = (
+                f"server {self.server.id} refuses a connection {now - self._admitted_ms} ms after it last admitted one"
+            )
+            raise Violation(ADMITTED, f"{what}, but a token returns every {FILL_MS} ms")
 
     def closed(self, shell: SimulatedShell) -> None:
         self._shells.pop(shell, None)
@@ -228,11 +230,11 @@ class SimulatedClientPort:
         self.clients.machine.watches.drop(shell.connection)
 
     def carry_out(self, shell: SimulatedShell, steps: Steps[Any], done: Done) -> None:
-        """Carry out the steps of an operation, one when the other is done, until the shell gives it up."""
+        """Carry out the steps of an operation one after the other, until the shell gives it up."""
 
         def go_on(result: Any, error: Exception | None) -> None:
             if shell.steps is not steps:
-                return  # it was given up
+                return  # the shell has given the operation up
             shell.asked = None
             if error is not None:
                 shell.steps = None
@@ -280,7 +282,7 @@ class SimulatedClientPort:
     # -- periodic work ---------------------------------------------------------------------------------
 
     def _check(self, life: int, _: None) -> None:
-        """Called twice a tick."""
+        """Do the periodic work, twice a tick."""
         server, world = self.server, self.world
         if server.life != life:
             return
@@ -290,7 +292,7 @@ class SimulatedClientPort:
         now = server.now_ms
         world.push(world.now + self._pause_ms * 1_000, self._check, life, None)
         if now - self._checked_ms < self._pause_ms:
-            return  # its clock goes slowly
+            return  # the clock of the server runs slowly
         self._checked_ms = now
         expired = self.clients.counts.stale_sessions_expired
         for report in self.clients.check():
@@ -304,27 +306,27 @@ class SimulatedClientPort:
 class SimulatedShell:
     """The shell of a client connection: the real `ClientConnection`, fed from a wire.
 
-    Like the shell with a socket, it passes on what has arrived while the connection has room for more, sends what
-    gathered when the server's turn is over, and keeps the handshake's deadline.
+    Like the shell with a socket, it passes arrived bytes on while the connection has room, sends the output when the
+    turn of the server is over, and enforces the deadline of the handshake.
     """
 
     def __init__(self, port: SimulatedClientPort, wire: Wire) -> None:
         self.port = port
         self.wire = wire
         self.steps: Steps[Any] | None = None
-        """The operation that creates or attaches the session, while it is under way."""
+        """The operation that creates or attaches the session, while it is in progress."""
         self.asked: OverflowRequest | None = None
-        """Its step that the ensemble carries out, or None."""
+        """The request of the present step of that operation, while the ensemble handles it."""
         self._unread = b""
-        """Bytes that have arrived and were not handed to the connection yet."""
+        """The bytes that have arrived and were not passed to the connection yet."""
         self._hung_up = False
-        """Whether the client has hung up."""
+        """True if the client has hung up."""
         self._over = False
-        """Whether the connection is closed on this side."""
+        """True if the connection is closed on this side."""
         self._dirty = False
-        """Whether `flush` will be called at the end of the turn."""
+        """True if `flush` will be called at the end of the turn."""
         self._pauses = False
-        """Whether `_again` will be called at the end of a throttle's pause."""
+        """True if `_again` will be called at the end of a throttle's pause."""
         self._deadline = inf
         """The deadline for which an alarm is set."""
         self.connection = ClientConnection(port.clients, self, self._clock, HOST, f"{HOST}:{wire.client.id}")
@@ -342,7 +344,7 @@ class SimulatedShell:
             self.port.turned()
 
     def hung_up(self) -> None:
-        """The client is gone. While a session is awaited nothing is read, and so this is not noticed."""
+        """Note that the client has hung up. The connection reads nothing while it waits for a session."""
         self._hung_up = True
         self.output_ready()
         self.port.turned()
@@ -361,14 +363,14 @@ class SimulatedShell:
             self.port.later(round(pause_s * 1000), self._again)
 
     def _again(self) -> None:
-        """The pause of a throttle is over."""
+        """Read on after the pause of a throttle."""
         self._pauses = False
         if not self._over:
             self._read()
             self.output_ready()
 
     def flush(self) -> None:
-        """A turn of the server is over."""
+        """Send the output at the end of a turn of the server, and close the connection if it has ended."""
         self._dirty = False
         if self._over:
             return
@@ -386,7 +388,7 @@ class SimulatedShell:
             self._end()
         elif connection.deadline not in (inf, self._deadline):
             self._deadline = connection.deadline
-            self._wind()
+            self._set_alarm()
 
     @property
     def over(self) -> bool:
@@ -398,7 +400,7 @@ class SimulatedShell:
         self.connection.closed()
         self.port.closed(self)
 
-    def _wind(self) -> None:
+    def _set_alarm(self) -> None:
         world, server = self.port.world, self.port.server
         pause_ms = max(1, round((self._deadline - self._clock()) * 1000))
         world.push(world.now + pause_ms * 1_000, self._alarm, server.life, self._deadline)
@@ -410,12 +412,12 @@ class SimulatedShell:
         if server.paused:
             server.defer(self._alarm, life, deadline)
         elif self._clock() < deadline:
-            self._wind()
+            self._set_alarm()
         else:
             self.connection.tick()
             self.port.turned()
 
-    # -- what the connection asks for --------------------------------------------------------------------
+    # -- requests of the connection ----------------------------------------------------------------------
 
     def output_ready(self) -> None:
         if not self._dirty:

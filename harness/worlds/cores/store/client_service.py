@@ -1,7 +1,7 @@
-"""The real `ClientService` of a simulated server: its settings, and a judge of the sessions that it ends or keeps.
+"""The real `ClientService` of a simulated server: its settings, and checks of the sessions that it ends or keeps.
 
-The judge has a record of its own: of signs of life, and of leaderless times. It does not use the session tracker, which
-may be wrong.
+The checks keep their own records of signs of life and of the time without a leader. They do not use the session
+tracker, which may be wrong.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from zab.service.throttle import ThrottleSettings
 from zab.store.acl import digest_id
 
 PATIENCE: Final = 3
-"""A server without a leader keeps a client for no more than this part of its session's timeout."""
+"""A server without a leader serves a client for at most the session timeout divided by this number."""
 STALL_MS: Final = 20
-"""Between two attempts of requests that a throttle holds back."""
+"""The pause between two attempts of requests that a throttle holds back."""
 FILL_MS: Final = 50
-"""Between two connections that a server admits whose tokens are used up."""
+"""The period in which a server gets a token for a new connection."""
 CONTAINERS_MS: Final = 100
-"""Between two checks for containers and TTL nodes: much more often than in production."""
+"""The period of checks for containers and TTL nodes, much shorter than in production."""
 LARGE_MAX: Final = 3
-"""Large requests for which a server has room."""
+"""The number of large requests for which a server has room."""
 SUPER: Final = "super"
 """The name of the user that may change the membership. The simulated clients log in with the name as the password."""
 TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
@@ -42,7 +42,7 @@ TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
 
 
 class StrictLog:
-    """Raise what a real server would only log: no simulated client breaks the rules, and no connection may fail."""
+    """A log that raises errors of connections, because no simulated client breaks the protocol."""
 
     def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
 
@@ -53,7 +53,7 @@ class StrictLog:
 
 
 class Unwatched:
-    """The watchdog of a server whose turns take no time."""
+    """A watchdog that does nothing, because turns take no virtual time."""
 
     _TURN: Final = nullcontext()
 
@@ -85,7 +85,7 @@ def port_settings(knobs: Knobs) -> ClientPortSettings:
 
 
 def inner_bounds(knobs: Knobs) -> InnerBounds:
-    """Return the bounds that the script makes small, and the others as they are in the product."""
+    """Return the bounds of the script. Bounds that it does not set are those of the product."""
     drawn = {name: getattr(knobs, name) for name in INNER_BOUNDS}
     return InnerBounds(**{name: value for name, value in drawn.items() if value})
 
@@ -93,19 +93,20 @@ def inner_bounds(knobs: Knobs) -> InnerBounds:
 class JudgedClientService(ClientService):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._heard_at: dict[int, int] = {}
-        """By session: the time of its last sign of life that reached this leader in its epoch."""
-        self._looked_ms = self._clock_ms()
+        self._alive_ms: dict[int, int] = {}
+        """The time of the last sign of life that reached this leader in its epoch, by session."""
+        self._checked_ms = self._clock_ms()
         """The time of the last `check`."""
         self._leaderless_ms: int | None = self._clock_ms()
-        """The time since which there is no leader; None while there is one."""
-        self._local_heard_ms: dict[int, int] = {}
-        """By local session: the time of its last sign of life, or of the first check that saw it."""
+        """The time since which the server has no leader; None while it has one."""
+        self._local_alive_ms: dict[int, int] = {}
+        """The time of the last sign of life of a local session, or of the first check that saw it, by session."""
 
-    def _heard(self, sessions: Iterable[int]) -> None:
+    def _note_alive(self, sessions: Iterable[int]) -> None:
+        """Note a sign of life of these sessions, if this server leads."""
         if self.leader.leads is not None:
             for session in sessions:
-                self._heard_at[session] = self._clock_ms()
+                self._alive_ms[session] = self._clock_ms()
 
     def role_changed(self, *, serving: bool, leading: bool, epoch: Epoch) -> None:
         led = self.leader.leads
@@ -116,31 +117,31 @@ class JudgedClientService(ClientService):
         elif self._leaderless_ms is None:
             self._leaderless_ms = self._clock_ms()
         if self.leader.leads is not None and self.leader.leads != led:
-            self._heard_at.clear()
-            self._heard(self.sessions.table)
+            self._alive_ms.clear()
+            self._note_alive(self.sessions.table)
 
     def session_changed(self, session: int) -> None:
         if session in self.sessions.table:
-            self._heard((session,))
+            self._note_alive((session,))
         super().session_changed(session)
 
     def reported(self, body: bytes) -> None:
         """Handle another server's report about its clients."""
         assert body[:1] == ALIVE, "simulated servers send no other messages to their leader"
-        self._heard(struct.unpack(f">{len(body) // 8}q", body[1:]))
+        self._note_alive(struct.unpack(f">{len(body) // 8}q", body[1:]))
         self.tracker.reported(body[1:], self._clock_ms())
 
     def check(self) -> list[bytes]:
         now = self._clock_ms()
-        slept, self._looked_ms = now - self._looked_ms > SLEPT_CHECKS * (self.settings.tick_ms // 2), now
+        slept, self._checked_ms = now - self._checked_ms > SLEPT_CHECKS * (self.settings.tick_ms // 2), now
         connections: dict[int, Any] = self.sessions.attached
         alive = [session for session, connection in connections.items() if connection.active]
-        self._heard(self.sessions.table if slept else alive)
+        self._note_alive(self.sessions.table if slept else alive)
         local = {
-            session: now if session in alive else self._local_heard_ms.get(session, now)
+            session: now if session in alive else self._local_alive_ms.get(session, now)
             for session in self.sessions.local.timeouts
         }
-        timeouts, self._local_heard_ms = dict(self.sessions.local.timeouts), local
+        timeouts, self._local_alive_ms = dict(self.sessions.local.timeouts), local
         reports = super().check()
         self._judge_local_ends(timeouts)
         self._judge_patience()
@@ -153,18 +154,18 @@ class JudgedClientService(ClientService):
         super().expire_session(session, epoch)
 
     def _judge_reports(self, alive: Sequence[int], reports: Sequence[bytes]) -> None:
-        told = {session for body in reports for session in struct.unpack(f">{len(body) // 8}q", body[1:])}
+        reported = {session for body in reports for session in struct.unpack(f">{len(body) // 8}q", body[1:])}
         for session in alive:
-            if session not in told and session in self.sessions.table:
-                what = f"server {self.me} has heard of session {session:#x}, and does not tell the leader"
-                raise Violation(ATTACHED, what)
+            if session not in reported and session in self.sessions.table:
+                what = f"server {self.me} has an active connection of session {session:#x}"
+                raise Violation(ATTACHED, f"{what}, but does not report the session to the leader")
 
     def _judge_local_ends(self, timeouts: Mapping[int, int]) -> None:
         for session, timeout_ms in timeouts.items():
-            silent_ms = self._clock_ms() - self._local_heard_ms[session]
+            silent_ms = self._clock_ms() - self._local_alive_ms[session]
             if session not in self.sessions.local and silent_ms + self.settings.tick_ms < timeout_ms:
-                who = f"local session {session:#x} of {timeout_ms} ms"
-                raise Violation(TIME, f"server {self.me} ends {who} {silent_ms} ms after it heard of it")
+                what = f"server {self.me} ends local session {session:#x} {silent_ms} ms after its last sign of life"
+                raise Violation(TIME, f"{what}, but its timeout is {timeout_ms} ms")
 
     def _judge_patience(self) -> None:
         if self._leaderless_ms is None:
@@ -172,13 +173,13 @@ class JudgedClientService(ClientService):
         alone_ms = self._clock_ms() - self._leaderless_ms
         for client in self._served():
             if not client.read_only and alone_ms * PATIENCE > client.timeout_ms:
-                who = f"session {client.session:#x} of {client.timeout_ms} ms"
-                raise Violation(VALID, f"server {self.me} keeps {who} after {alone_ms} ms without a leader")
+                what = f"server {self.me} serves session {client.session:#x} after {alone_ms} ms without a leader"
+                raise Violation(VALID, f"{what}, longer than the allowed {client.timeout_ms // PATIENCE} ms")
 
     def _judge_readers(self) -> None:
         for client in self._served():
             if client.read_only and not self.leader.restoring:
-                raise Violation(READERS, f"server {self.me} has a leader, and session {client.session:#x} only reads")
+                raise Violation(READERS, f"server {self.me} has a leader, but session {client.session:#x} is read-only")
 
     def _served(self) -> list[Any]:
         connections: dict[int, Any] = self.sessions.attached
@@ -186,8 +187,8 @@ class JudgedClientService(ClientService):
 
     def _judge_end(self, session: int) -> None:
         if self.leader.leads is None:
-            raise Violation(LEADS, f"server {self.me} ends session {session:#x}, and does not lead")
-        known, silent_ms = self.sessions.table.get(session), self._clock_ms() - self._heard_at.get(session, 0)
+            raise Violation(LEADS, f"server {self.me} ends session {session:#x}, but does not lead")
+        known, silent_ms = self.sessions.table.get(session), self._clock_ms() - self._alive_ms.get(session, 0)
         if known is not None and silent_ms < known[0]:
-            who = f"session {session:#x} of {known[0]} ms"
-            raise Violation(TIME, f"server {self.me} ends {who} {silent_ms} ms after it heard of it")
+            what = f"server {self.me} ends session {session:#x} {silent_ms} ms after its last sign of life"
+            raise Violation(TIME, f"{what}, but its timeout is {known[0]} ms")

@@ -1,7 +1,6 @@
-"""After the last fault: servers as always, and the clients have their sessions and their watches again.
+"""The recovery after the last fault: servers agree, and clients have their sessions and watches again.
 
-Abandoned sessions end. And a client with a fresh session reads everything, behind a sync, so that few outcomes stay
-unknown.
+Abandoned sessions end. A client with a new session reads everything after a sync, so that few outcomes stay unknown.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from harness.worlds.cores.server import Server
 from harness.worlds.cores.store.checks import (
     OPEN,
     configured,
+    correct_timeouts,
     exactly_once,
     moved,
     owned,
     same_counts,
     same_lists,
-    told_timeouts,
 )
 from harness.worlds.cores.store.client import Call, Client
 from harness.worlds.cores.store.client_service import TICKS_MAX
@@ -32,11 +31,11 @@ from zab.store.paths import ROOT, SYSTEM, child_of
 from zab.store.server_watches import WatchKind
 
 CLIENT_ROUNDS: Final = 3
-"""The longest timeouts of sessions that clients may need to find a server that serves them."""
+"""The number of longest session timeouts within which clients must find a server that serves them."""
 KINDS: Final = (WatchKind.DATA, WatchKind.DATA, WatchKind.CHILDREN, WatchKind.PERSISTENT, WatchKind.RECURSIVE)
 """The kinds of the lists of watches that a client keeps."""
 ONCE: Final = (WatchKind.DATA, WatchKind.CHILDREN)
-"""A server may use these up without an event for the client, if the ACL of a node forbids it the event."""
+"""The kinds of watches that fire once. A server drops one without an event if the ACL of the node forbids the event."""
 
 
 class Reader(Client):
@@ -46,8 +45,8 @@ class Reader(Client):
         super().__init__(world, number)
         self.impolite_percent = 0
         self._open: dict[int, Request] = {}
-        self._want(Request("sync", ROOT))
-        self._look_at(ROOT)
+        self._enqueue_read(Request("sync", ROOT))
+        self._read_node(ROOT)
         self.want()
 
     @property
@@ -55,19 +54,19 @@ class Reader(Client):
         return not self._open
 
     def _rest(self) -> None:
-        """Ask again in a new session: a local one ends with its connection to its server."""
+        """Repeat the open reads in a new session, because a local session ends with its connection."""
         super()._rest()
-        asked, self._open = self._open, {}
-        for request in asked.values():
-            self._want(request)
-        if asked:
+        repeated, self._open = self._open, {}
+        for request in repeated.values():
+            self._enqueue_read(request)
+        if repeated:
             self.want()
 
-    def _look_at(self, path: str) -> None:
-        self._want(Request("get", path))
-        self._want(Request("children", path))
+    def _read_node(self, path: str) -> None:
+        self._enqueue_read(Request("get", path))
+        self._enqueue_read(Request("children", path))
 
-    def _want(self, request: Request) -> None:
+    def _enqueue_read(self, request: Request) -> None:
         call = Call(self.world.next_call(), request)
         self._open[call.number] = request
         self.queue.append(call)
@@ -75,13 +74,13 @@ class Reader(Client):
     def saw(self, event: Event) -> None:
         super().saw(event)
         if isinstance(event, Info):
-            self._want(self._open.pop(event.call))
+            self._enqueue_read(self._open.pop(event.call))
         elif isinstance(event, Response):
             request = self._open.pop(event.call)
             for name in event.reply.children or ():
                 path = child_of(request.path, name)
                 if path != SYSTEM:
-                    self._look_at(path)
+                    self._read_node(path)
 
 
 class StoreLiveness(Liveness):
@@ -99,17 +98,17 @@ class StoreLiveness(Liveness):
         super().begin()
 
     def _load(self) -> None:
-        """Write nothing: the clients are back, and write on their own."""
+        """Write nothing, because the clients are back and write on their own."""
 
     def _unwritten(self) -> str | None:
-        """The new write is that which makes the session of the reader."""
+        """Start the last reader, and wait for it. The creation of its session is the new write."""
         for client in self._clients.values():
             if not client.settled:
                 return client.state
         if self._reader is None:
             number = max(self._clients, default=0) + 1
             self._clients[number] = self._reader = Reader(self.world, number)
-        return None if self._reader.done else "the last reader has not been told of all nodes"
+        return None if self._reader.done else "the last reader has not read all nodes"
 
     def _unequal(self, leader: Server) -> str | None:
         missing = super()._unequal(leader)
@@ -118,48 +117,48 @@ class StoreLiveness(Liveness):
         world = self.world
         for client in self._clients.values():
             if client.connected and (missed := self._unwatched(client)):
-                return f"client {client.id} watches {missed}, and its server does not know"
+                return f"client {client.id} watches {missed}, but its server has no such watches"
         alive = {client.session for client in self._clients.values()}
         abandoned = [
             session for session in world.servers[leader.id].machine.store.sessions.table if session not in alive
         ]
         if abandoned:
-            return f"session {abandoned[0]:#x} does not end, and its client is gone"
+            return f"session {abandoned[0]:#x} does not end, although its client has left it"
         still = left_over(world.servers[leader.id].machine.store.tree.nodes, leader.wall_ms())
         if still is not None:
             return still
         exactly_once(world.ghost)
         timely(world.ghost)
-        moved(world.ghost, world.told_moved)
-        told_timeouts(world.ghost, world.shown)
+        moved(world.ghost, world.moved_replies)
+        correct_timeouts(world.ghost, world.client_events)
         for server in world.servers[1:]:
             if server.up:
                 owned(server.id, server.machine)
                 if server.id in leader.node.ensemble.by_id:  # a server that was removed may lack the last changes
                     configured(server.id, server.machine, server.node.ensemble)
                 self._judge_counts(server)
-        there = leader.machine.zxid
-        alike = [(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == there]
+        zxid = leader.machine.zxid
+        alike = [(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == zxid]
         same_lists(alike)
         same_counts(alike)
         return None
 
     @staticmethod
     def _judge_counts(server: StoreServer) -> None:
-        """Check the totals by which the server's throttles decide: a leak holds requests back for ever."""
+        """Check the totals that the throttles of the server use. A leak would hold requests back for ever."""
         clients = server.client_port.clients
         connections: list[Any] = list(clients.connections)
         pipelines = [each.pipeline for each in connections if each.pipeline is not None]
-        totals, right = clients.totals, sum(len(pipeline.replies) for pipeline in pipelines)
-        if totals.open_requests != right:
+        totals, expected = clients.totals, sum(len(pipeline.replies) for pipeline in pipelines)
+        if totals.open_requests != expected:
             raise Violation(
                 OPEN,
-                f"server {server.id} counts {totals.open_requests} open requests, and has {right}",
+                f"server {server.id} counts {totals.open_requests} open requests, but has {expected}",
             )
         if totals.large_bytes and not any(pipeline.queued for pipeline in pipelines):
             raise Violation(
                 OPEN,
-                f"server {server.id} counts {totals.large_bytes} bytes of large requests, and has none",
+                f"server {server.id} counts {totals.large_bytes} bytes of large requests, but has no queued request",
             )
 
     def _unwatched(self, client: Client) -> list[str]:
@@ -169,7 +168,7 @@ class StoreLiveness(Liveness):
         watches = server.machine.store.watches
         return [
             f"{path} ({kind.name.lower()})"
-            for paths, kind in zip(client.book.lists(), KINDS, strict=True)
+            for paths, kind in zip(client.watch_manager.lists(), KINDS, strict=True)
             for path in paths
             if (connection is None or not watches.has(path, connection, kind)) and not (self._lists and kind in ONCE)
         ]

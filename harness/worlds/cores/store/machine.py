@@ -1,4 +1,4 @@
-"""The real machine of the store, for a simulated server: it restores snapshots without a thread."""
+"""The real machine of the store for a simulated server, which restores snapshots without a thread."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from zab.wire.relay_messages import TAG_BYTES
 
 class PreparationObserver(Observer, Protocol):
     def prepared(self, zxid: int, applied: int) -> None:
-        """A leader that had applied `applied` prepared the transaction `zxid`."""
+        """Note that the leader prepared transaction `zxid` when `applied` was the last zxid that it had applied."""
 
 
 LEFT: Final = "nothing is left when nothing is outstanding"
 SETTINGS: Final = StoreSettings(enforce_quota=True, extended_types=True, access=Access(supers=frozenset({"digest"})))
-"""Every operation is enabled."""
+"""Settings that enable every operation."""
 
 
 class SimulatedStore(StoreMachine):
@@ -50,20 +50,21 @@ class SimulatedStore(StoreMachine):
         if zxid >= self._preparer.zxid:
             left = sorted(self._records)
             if left or self._outstanding.order:
-                raise Violation(LEFT, f"{left} are outstanding at {show(Zxid(zxid))}, and everything is applied")
+                what = f"outstanding changes of {left} remain at {show(Zxid(zxid))}"
+                raise Violation(LEFT, f"{what}, but every prepared transaction is applied")
         return result
 
     def _judge_outstanding(self) -> None:
-        """Check that each outstanding node was put by a transaction that is not applied, and is forgotten with it."""
+        """Check that each outstanding node belongs to the newest transaction that waits with a change of its path."""
         newest = {path: zxid for zxid, path in self._outstanding.order}
         for path, (zxid, _) in self._records.items():
             if newest.get(path) != zxid:
-                what = f"{path} is outstanding since {show(Zxid(zxid))}, and no such change waits"
+                what = f"{path} has an outstanding change of {show(Zxid(zxid))}, which is not the newest that waits"
                 raise Violation(LEFT, what)
 
     @property
     def sessions_digest(self) -> int:
-        """Computed again only after a change of the sessions, which is rare."""
+        """Return the digest of the sessions. It is cached, because changes of sessions are rare."""
         if self._sessions_digest < 0:
             sessions = self.sessions
             self._sessions_digest = crc32(repr((sessions.secret, sorted(sessions.table.items()))).encode())
@@ -93,7 +94,7 @@ def _call(job: Callable[[], object]) -> None:
 
 
 class Machine:
-    """A store, in the form of the machine of a simulated server."""
+    """A store with the interface of the machine of a simulated server."""
 
     def __init__(self, reconfigure: Reconfigure = no_reconfiguration) -> None:
         self.store = SimulatedStore(reconfigure)
@@ -122,5 +123,5 @@ class Machine:
         return list(self.store.snapshot())
 
     def restore(self, chunks: Iterable[bytes]) -> None:
-        """Replace the state. Watches stay: see `Store.deliver_missed`."""
+        """Replace the state. Watches stay (see `Store.deliver_missed`)."""
         self.store.restore(chunks)

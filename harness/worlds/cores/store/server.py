@@ -1,7 +1,7 @@
-"""A simulated server that replicates the store, does what a member does for requests, and has a client port.
+"""A simulated server that replicates the store, forwards requests as a member does, and has a client port.
 
-The real `MemberTurn` orders a turn, and the real `RequestPath` decides where requests go and which of them are repeated
-or refused. This module only delivers messages, and carries out the effects of a turn on virtual time.
+The real `MemberTurn` orders the steps of a turn. The real `RequestPath` decides where requests go, and which of them
+are repeated or refused. This module only delivers messages, and carries out the effects of a turn on virtual time.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from zab.wire.relay_messages import Forward
 
 LIMITS: Final = Limits()
 SUBMITS_MAX: Final = 4
-"""The open requests of server 1, which has so little room that its clients' requests have to wait."""
+"""The largest number of open requests of server 1. It is so small that requests of its clients have to wait."""
 _TAG: Final = Struct(">II")
 _TO_LEARNER_FROM: Final = 40
 """Frames of a kind below this number go to the leader, the others to a learner."""
 _TOKEN_BITS: Final = 32
 
 
-class Loud(Log):
-    """A log that ends the run at an error that a real member would only log."""
+class RaisingLog(Log):
+    """A log that raises errors, which a real member would only log."""
 
     def failed(self, event: str, error: BaseException, /, **fields: object) -> None:
         raise error
 
 
-class ToldNode(Node):
+class ReportingNode(Node):
     """A node that reports proposals and barriers of the request path to the checkers."""
 
     server: StoreServer
@@ -63,7 +63,7 @@ class ToldNode(Node):
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         for write in self._out.save:
             if type(write) is Append and write.batch.config:
-                self.server.report_change(write.batch)  # it waits to be written, in front of what is proposed now
+                self.server.report_change(write.batch)  # it comes before the proposals of this call
         first = super().propose(payloads, now)
         judge = self.server.world.judge
         judge.proposed(self.me, first, payloads)
@@ -72,7 +72,7 @@ class ToldNode(Node):
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
         if not self.server.world.nemesis.can_spare(None, ensemble):
-            raise NewConfigNoQuorum("an operator waits until servers that may have lost their disk have healed")
+            raise NewConfigNoQuorum("the servers with whole disks must be a quorum of every membership")
         return super().reconfigure(ensemble, expect, now)
 
     def barrier(self, token: int, now: Millis) -> None:
@@ -82,7 +82,7 @@ class ToldNode(Node):
 
 
 class Channel:
-    """One end of a link."""
+    """One end of a link, with the interface of a real channel."""
 
     __slots__ = ("_end", "_network", "dialled", "peer")
 
@@ -123,7 +123,7 @@ class Channels:
 
 @frozen
 class MembershipState:
-    """The state of the membership, as a real member's status has it."""
+    """The part of the status of a real member that decides about reconfigurations."""
 
     server: ServerId
     ensemble: Ensemble
@@ -140,14 +140,15 @@ class StoreServer(Server):
     def __init__(self, world: StoreSimulator, sid: ServerId, ensemble: Ensemble, seed: str) -> None:
         super().__init__(world, sid, ensemble, seed)
         self.channels = Channels()
-        self._told_change = Zxid(0)
+        self._reported_change = Zxid(0)
+        """The zxid of the last membership change that was reported to the judge."""
         self._reported_role = self._seen
-        """The role that the client port was told last."""
+        """The status of the node at the last report of the role to the client port."""
         self._in_hand: Ready | None = None
-        """The Ready whose writes were handed over already, before its other effects."""
+        """The Ready whose writes were handed to the disk before its other effects."""
         self._turns_life = 0
         """The life in which the present turn began."""
-        self._log = Loud(sid, lambda: self.node.epoch)
+        self._log = RaisingLog(sid, lambda: self.node.epoch)
 
     # -- the process -----------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class StoreServer(Server):
         check_request(fields, status, self.client_port.settings)
 
     def make_node(self, recovered: Recovered) -> Node:
-        node = ToldNode(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
+        node = ReportingNode(self.id, self.ensemble, recovered, self.settings, self.jitter, self.now_ms)
         node.server = self
         self.channels = Channels()
         self.requests = RequestPath(
@@ -172,7 +173,7 @@ class StoreServer(Server):
                 LIMITS.submit_bytes_max,
             ),
             self.channels,
-            # A batch that no epoch has room for would end every leader, and be brought to the next.
+            # A batch with more entries than an epoch has zxids would end the leadership of every leader in turn.
             evolve(LIMITS, batch_entries_max=min(LIMITS.batch_entries_max, self.knobs.counter_max)),
             self._log,
             self.wall_ms,
@@ -217,7 +218,7 @@ class StoreServer(Server):
             self.requests.on_link_down(channel)
 
     def _receive_relay(self, source: ServerId, frame: bytes) -> None:
-        """The first field of a frame's list is its kind, and each kind goes one way only."""
+        """Handle a frame of the request path. Its first field is its kind, and each kind has only one direction."""
         world = self.world
         if frame[HEADER_BYTES + 1] < _TO_LEARNER_FROM:
             channel, direction = self.channels.accepted.get(source), Direction.TO_LEADER
@@ -231,7 +232,7 @@ class StoreServer(Server):
                 world.record(self.id, "hears", source, _brief(message))
             self.requests.handlers[type(message)](channel, message, self.now_ms)
         except Exception as error:
-            world.report_failure(self, f"heard a frame from {source}", error)
+            world.report_failure(self, f"fails to handle a frame from server {source}", error)
         self.turn_soon()
 
     # -- the turn --------------------------------------------------------------------------------------
@@ -248,10 +249,10 @@ class StoreServer(Server):
                 return
             self._hand_over(EMPTY_READY)
             self._conclude(EMPTY_READY)
-            if not self._gathering:  # else `snapshot` has called, and would call again without an end
+            if not self._gathering:  # otherwise `snapshot` has called this method, and would call it for ever
                 self._snapshot_if_due()
         except Exception as error:
-            self.world.report_failure(self, "takes a turn", error)
+            self.world.report_failure(self, "fails in a turn", error)
         if self._seen is not self._reported_role:
             self._reported_role = self._seen
             self.client_port.role_changed()
@@ -291,7 +292,7 @@ class StoreServer(Server):
         self._conclude(ready)
 
     def token_in_run(self, number: int) -> int:
-        """Return the number of a barrier, as one of the whole run."""
+        """Return a number for a barrier that is unique in the run."""
         return number | (self.life << 8 | self.id) << _TOKEN_BITS
 
     def _answer(self, barrier: BarrierDone) -> None:
@@ -300,19 +301,19 @@ class StoreServer(Server):
     def _send_log(self, to: ServerId, message: SendLog) -> None:
         super()._send_log(to, message)
         channel = self.channels.accepted.get(to)
-        if channel is not None and channel.over:  # there was no such log any more
+        if channel is not None and channel.over:  # the log was purged, so the link was closed
             self._link_lost(self.channels.down(to, dialled=False))
 
     def report_change(self, batch: Batch) -> None:
-        if batch.first > self._told_change:
-            self._told_change = batch.first
+        if batch.first > self._reported_change:
+            self._reported_change = batch.first
             super().report_change(batch)
 
     # -- the machine -----------------------------------------------------------------------------------
 
     def _feed(self, batch: Batch) -> None:
         for _ in self._applier.apply_batch(batch):
-            raise AssertionError("a turn on virtual time takes no time, and so needs no pause")
+            raise AssertionError("a turn takes no virtual time, but the batch applier pauses")
 
     def _count_applied(self, count: int, _bytes: int) -> None:
         self.machine.count += count
@@ -327,7 +328,7 @@ class StoreServer(Server):
 
 
 def _brief(message: object) -> object:
-    """Return a message in short for the trace: forwarded requests as a range of numbers."""
+    """Return a short form of a message for the trace: forwarded requests become a range of numbers."""
     if isinstance(message, Forward):
         return f"Forward epoch {message.epoch} {message.first}..{message.first + len(message.requests) - 1}"
     return message

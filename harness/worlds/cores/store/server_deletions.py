@@ -1,6 +1,6 @@
-"""Checks of deletions by the servers themselves: no container or TTL node goes early, and none stays for ever.
+"""Checks of deletions by servers: no container or TTL node is deleted early, and none stays for ever.
 
-They use the committed history and the nodes, but not the store's tables of nodes that may go.
+The checks use the committed history and the nodes, but not the tables of containers and TTL nodes of the store.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class _Made:
     since_ms: int
     """The time of its last write, by the clock of the leader."""
     used: bool = False
-    """Whether it has had a child."""
+    """True if the node has had a child."""
 
 
 def timely(ghost: OracleState) -> None:
     """Check every deletion by the time in its transaction.
 
-    A scan of the leader may be outdated, so asking for a deletion is never wrong; only carrying it out may be.
+    A request for a deletion may come from an outdated scan of the leader. Only the deletion itself can be wrong.
     """
     nodes: dict[str, _Made] = {}
     passed: dict[str, None] = {}
@@ -49,7 +49,7 @@ def timely(ghost: OracleState) -> None:
                 made = nodes.get(txn.body[0])
                 if made is not None:
                     made.since_ms = txn.time
-            case Op.DELETE | Op.DELETE_CONTAINER:  # ephemeral nodes go with their session, and not here
+            case Op.DELETE | Op.DELETE_CONTAINER:  # ephemeral nodes are deleted with their session, not by these
                 for path in txn.body:
                     made = nodes.pop(path, None)
                     if made is not None and txn.op == Op.DELETE_CONTAINER:
@@ -63,10 +63,10 @@ def timely(ghost: OracleState) -> None:
 def _judge(zxid: Zxid, path: str, made: _Made, now_ms: int, *, again: bool) -> None:
     ttl = ttl_of(made.owner)
     if ttl is not None and now_ms - made.since_ms <= ttl:
-        what = f"{path} is for {ttl} ms, and goes at {show(zxid)}, {now_ms - made.since_ms} ms after it was written"
-        raise Violation(TIMELY, what)
+        what = f"TTL node {path} is deleted at {show(zxid)}, {now_ms - made.since_ms} ms after its last write"
+        raise Violation(TIMELY, f"{what}, but its TTL is {ttl} ms")
     if made.owner == CONTAINER and not made.used and not again:
-        raise Violation(TIMELY, f"{path} goes at {show(zxid)}, a container that nobody has left: it never had a child")
+        raise Violation(TIMELY, f"container {path} is deleted at {show(zxid)}, but it never had a child")
 
 
 def _transactions(ghost: OracleState) -> Iterator[tuple[Zxid, transactions.Transaction]]:
@@ -80,13 +80,15 @@ def _transactions(ghost: OracleState) -> Iterator[tuple[Zxid, transactions.Trans
 
 
 def left_over(nodes: Mapping[str, Znode], wall_ms: int) -> str | None:
-    """Return a node that should have been deleted by now, in words; None if there is none."""
+    """Return the description of a node that should have been deleted by now; None if there is none."""
     for path, node in nodes.items():
         if node[CHILDREN]:
             continue
         ttl = ttl_of(node[OWNER])
         if node[OWNER] == CONTAINER and node[CVERSION]:
-            return f"{path} is still there, a container that was left by its last child"
+            return f"container {path} still exists, although its last child was deleted"
         if ttl is not None and wall_ms - node[MTIME] > ttl:
-            return f"{path} is still there, {wall_ms - node[MTIME]} ms after it was written, and is for {ttl} ms"
+            return (
+                f"TTL node {path} still exists {wall_ms - node[MTIME]} ms after its last write, but its TTL is {ttl} ms"
+            )
     return None

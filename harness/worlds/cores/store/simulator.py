@@ -1,4 +1,4 @@
-"""The simulator of the store: what its clients see, and how that is judged in the end."""
+"""The simulator of the store: it records the history of the clients, and judges it at the end of the run."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from harness.worlds.cores.store.checks import StoreIsHistory, committed
 from zab.core.zxid import ServerId, Zxid
 
 INSTEAD: Final[dict[type[Checker], type[Checker]]] = {MachineIsHistory: StoreIsHistory}
-"""Checkers that depend on the machine, with their replacement for the store."""
+"""The replacement for the store of each checker that depends on the machine."""
 
 
 class StoreSimulator(Simulator):
     workload: Any
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.shown: list[Event] = []
+        self.client_events: list[Event] = []
+        """The history of the clients."""
         self._jumps: list[Jump] = []
         self._calls = 0
-        self.told_moved: list[tuple[int, int, int]] = []
-        """(session, server, zxid) of each SESSION_MOVED."""
+        self.moved_replies: list[tuple[int, int, int]] = []
+        """The session, server and zxid of each SESSION_MOVED that a server has returned."""
         self.prepared: dict[int, int] = {}
-        """By zxid of a transaction: the zxid that the leader had applied when it prepared it."""
+        """The last zxid that the leader had applied when it prepared a transaction, by the zxid of the transaction."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
 
     @property
-    def _one_clock(self) -> bool:
-        """True if all clocks run alike, so that clients' clocks measure a leader's time."""
+    def _clocks_agree(self) -> bool:
+        """True if all clocks run at the same rate, so that the clocks of clients measure the time of a leader."""
         return not any(isinstance(fault, ClockDrift | ClockFreeze) for fault in self.script.faults)
 
     def next_call(self) -> int:
@@ -48,7 +49,7 @@ class StoreSimulator(Simulator):
         return self._calls
 
     def saw(self, event: Event) -> None:
-        self.shown.append(event)
+        self.client_events.append(event)
         if self.trace is not None:
             self.record(0, "client", event.client, event)
 
@@ -57,22 +58,22 @@ class StoreSimulator(Simulator):
 
     def history(self) -> History:
         changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
-        return History(tuple(self.shown), tuple(changes), tuple(self._jumps))
+        return History(tuple(self.client_events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
-        """Judge what the clients saw, at the end and only if nothing else was wrong before.
+        """Judge the history of the clients, unless the run has ended with a violation other than of liveness.
 
-        A client without progress may be a mere symptom, so an invariant that clients saw violated is reported first.
+        A client without progress may be a symptom only, so a violation in the history is reported before it.
         """
         outcome = super().outcome()
         if outcome.invariant not in (None, INVARIANT):
             return outcome
-        assert outcome.history is not None, "clients of a store see something"
+        assert outcome.history is not None, "a run of the store has a history"
         case = Case.of(outcome.history)
         verdict = check_invariants(case)
         if verdict.valid:
-            early = ended_early(case.history) if self._one_clock else ()
-            late = refusals.throttled(case, self.script.knobs.wait_ms) if self._one_clock else ()
+            early = ended_early(case.history) if self._clocks_agree else ()
+            late = refusals.throttled(case, self.script.knobs.wait_ms) if self._clocks_agree else ()
             verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *late, *early))
         return with_cause(outcome, verdict)
 

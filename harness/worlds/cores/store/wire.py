@@ -1,6 +1,6 @@
-"""A connection between a client and a server: first in, first out both ways, until it breaks or is hung up.
+"""A connection between a client and a server, which delivers in order both ways until it breaks or an end hangs up.
 
-Faults of the network between servers do not affect clients, except when all links of a server are cut.
+Faults of the network between servers do not affect clients, except that a cut of all links of a server cuts them, too.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Wire:
         """The life of the server process that it leads to; 0 before the first bytes arrive there."""
         self.shell: WireShell | None = None
         self.gone = False
-        """Whether the client has left it. Nothing passes to or from the client any more."""
+        """True if the connection is over for the client. The client sends and receives nothing more on it."""
         self._cut = False
-        """Whether messages under way are lost."""
+        """True if messages in transit are lost."""
 
     def _delay(self) -> int:
         return self._delay_min + int(self._random.random() * self._delay_span)
@@ -63,7 +63,7 @@ class Wire:
         self._world.push(at, self._arrive, data, None)
 
     def served_since(self, at: int) -> bool:
-        """Return whether the server could answer what was sent at this time: nothing was in its way."""
+        """Return whether the server was able to answer data that was sent at this time."""
         server = self.server
         reachable = not self._cut and self._up_at <= self._world.now and self._down_at <= self._world.now
         return reachable and server.life == self.life and not server.paused and server.resumed_at < at
@@ -102,12 +102,12 @@ class Wire:
     # -- the end ---------------------------------------------------------------------------------------
 
     def hung_up(self) -> None:
-        """The server closes it. Bytes sent before still arrive, then the end."""
+        """Close the connection at the server. Bytes that it sent before still arrive, and then the end."""
         if not self.gone:
             self._world.push(max(self._world.now + self._delay(), self._down_at), self._over, None, None)
 
     def broken(self) -> None:
-        """The connection breaks. Messages under way are lost, and each end learns of it at once or late."""
+        """Break the connection. Messages in transit are lost, and each end notices the break at once or late."""
         if not self.gone:
             self.gone = self._cut = True
             self._world.push(self._world.now + self._sooner_or_later(), self._over, None, None)
@@ -121,7 +121,7 @@ class Wire:
         self.client.lost(self)
 
     def dropped(self, late_us: int = 0) -> None:
-        """The client leaves it. Its bytes may still arrive. The server learns of it at once or after a delay."""
+        """Leave the connection as its client. Sent bytes may still arrive. The server notices it at once or late."""
         if not self.gone:
             self.gone = True
             self._world.push(

@@ -1,4 +1,4 @@
-"""The clients of a run, and the operations that a script has them carry out."""
+"""The clients of a run, and the operations of a script that they carry out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zab.core.zxid import ServerId
 class StoreWorkload(Workload):
     world: StoreSimulator
     clients_reconfigure = True
-    """Whether a client of the store asks for some of the changes of the membership."""
+    """True if a client of the store requests some of the membership changes."""
 
     def __init__(self, world: StoreSimulator) -> None:
         super().__init__(world)
@@ -32,7 +32,7 @@ class StoreWorkload(Workload):
         return client
 
     def _reconfigure(self, op: Reconfigure) -> None:
-        """Ask for a change as an operator does, or as a client of the store with the rights of the super user."""
+        """Request a membership change at a server, or as a client of the store with the rights of the super user."""
         leader = self.world.leader()
         if leader is None or not self.clients_reconfigure or self._chance.random() < 0.5:
             super()._reconfigure(op)

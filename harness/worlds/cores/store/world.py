@@ -14,7 +14,7 @@ from harness.worlds.cores.store.workload import StoreWorkload
 
 class StoreNetwork(Network):
     def cut(self, server: Any) -> None:
-        """Cut its clients off, too."""
+        """Cut the links of a server, and the connections of its clients, too."""
         super().cut(server)
         if server.up:
             server.client_port.cut()

@@ -111,7 +111,7 @@ class BrokersWorkload(ControllerWorkload):
     # -- faults of processes and disks -----------------------------------------------------------------
 
     def _one(self, op: Any) -> Broker | None:
-        same: Any = self._who(op)
+        same: Any = self._target(op)
         return same  # type: ignore[no-any-return]
 
     def _lose_power(self, op: LosePower) -> None:

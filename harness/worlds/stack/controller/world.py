@@ -67,7 +67,7 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
             pass
 
     def _depart(self, op: Depart) -> None:
-        same: Any = self._who(op)
+        same: Any = self._target(op)
         broker: BrokerProcess | None = same
         if broker is not None and broker.now is not None:
             self._stack.spawn(self._leave_and_return, broker, broker.now, op.down_ms)

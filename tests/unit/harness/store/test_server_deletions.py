@@ -50,7 +50,8 @@ def judged(*made: bytes) -> str:
 def test_ttl_node_expires_after_its_last_write() -> None:
     made = create(1_000, "/t", ttl_owner(250))
     assert judged(made, delete(1_251, "/t")) == ""
-    assert judged(made, delete(1_250, "/t")) == "/t is for 250 ms, and goes at 1/2, 250 ms after it was written"
+    what = "TTL node /t is deleted at 1/2, 250 ms after its last write, but its TTL is 250 ms"
+    assert judged(made, delete(1_250, "/t")) == what
     assert judged(made, write(1_100, "/t"), delete(1_300, "/t")) != ""
     assert judged(made, write(1_100, "/t"), delete(1_351, "/t")) == ""
     assert judged(made, delete(1_100, "/t", reaped=False)) == "", "a client may delete it at any time"
@@ -60,7 +61,7 @@ def test_container_may_be_deleted_after_its_last_child() -> None:
     made = create(0, "/c", CONTAINER)
     child = create(1, "/c/x"), delete(2, "/c/x", reaped=False)
     assert judged(made, *child, delete(3, "/c")) == ""
-    assert judged(made, delete(3, "/c")) == "/c goes at 1/2, a container that nobody has left: it never had a child"
+    assert judged(made, delete(3, "/c")) == "container /c is deleted at 1/2, but it never had a child"
 
 
 def test_server_may_delete_a_recreated_container() -> None:
