@@ -160,10 +160,10 @@ EQUIVALENT: Final[dict[str, str]] = {
         "the same offset at a later time gives the same answer at any time"
     ),
     # -- transactions --------------------------------------------------------------------------------------
-    "checkers.transactions _placed: `look.answered <= made.asked` for `look.answered < made.asked`": (
+    "checkers.transactions _placed: `reply.answered <= made.requested` for `reply.answered < made.requested`": (
         "no two moments of a journal are the same"
     ),
-    "checkers.transactions _counts_beyond: `made.told >= look.asked` for `made.told > look.asked`": (
+    "checkers.transactions _must_be_visible: `made.ended >= reply.requested` for `made.ended > reply.requested`": (
         "no two moments of a journal are the same"
     ),
     "checkers.transactions Journal.moment: 2 for 1 in `self._moments += 1`": "each moment is later than the one before",
