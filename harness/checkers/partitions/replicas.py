@@ -13,8 +13,8 @@ from typing import Final
 from harness.checkers.controller.case import STATE, TOPIC
 from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Copy, Ident, Key, Truth, ident_of
-from harness.checkers.partitions.lives import Lives
 from harness.checkers.partitions.observed import Broker, World
+from harness.checkers.partitions.processes import Lives
 from harness.history import Change
 from harness.probes import counted_as
 from kraft_controller.core.names import NO_LEADER, BrokerId, TopicPartition, Version

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.checkers.controller.settled import Data, absent, expected
-from harness.checkers.partitions.keeper import Keeper
+from harness.checkers.partitions.checkers import Checkers
 from harness.checkers.partitions.observed import Broker
 from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
@@ -56,9 +56,9 @@ def _unlike(broker: Broker, states: States) -> str | None:
     return None
 
 
-def unequal(keeper: Keeper) -> str | None:
+def unequal(checkers: Checkers) -> str | None:
     """Check that all records are committed at all replicas, and that every request has its reply."""
-    replicas, world = keeper.replicas, keeper.replicas.world
+    replicas, world = checkers.replicas, checkers.replicas.world
     for key, producer in world.workload.producers.items():
         if not replicas.exists(producer.where):
             producer.forget()
@@ -74,7 +74,7 @@ def unequal(keeper: Keeper) -> str | None:
             transactor.forget()
         if not transactor.settled:
             return f"transactor {transactor.number} has not ended all its transactions"
-    if (missing := keeper.positions.unsettled()) is not None:
+    if (missing := checkers.positions.unsettled()) is not None:
         return missing
     for broker in world.brokers.values():
         for where, partition in broker.core.partitions.items():
@@ -94,6 +94,8 @@ def unequal(keeper: Keeper) -> str | None:
                 return f"broker {broker.id} has {where} up to {partition.high_watermark}, not {len(copy.records)}"
     for consumer in world.workload.consumers.values():
         where = consumer.where
-        if replicas.exists(where) and consumer.offset < keeper.stability.readable(where, committed=consumer.committed):
+        if replicas.exists(where) and consumer.offset < checkers.stability.readable(
+            where, committed=consumer.committed
+        ):
             return f"consumer {consumer.number} of {where} has come to {consumer.offset} only"
     return None

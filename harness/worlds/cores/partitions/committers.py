@@ -261,7 +261,7 @@ class Member(Committer):
                 self._stray(self._who, messages.Commit)  # the generation has no assignment yet
             dealt = _dealt(reply) if reply.leader == reply.member else {}
             names = {each.member: each.instance or each.member for each in reply.members}
-            self.world.keeper.shares.dealt(self._who, {names[member]: share for member, share in dealt.items()})
+            self.world.checkers.assignments.sent(self._who, {names[member]: share for member, share in dealt.items()})
             self._say(messages.Sync(self._who, dealt), self._synced, JOIN_US)
 
     def _synced(self, reply: Answer) -> None:
@@ -270,7 +270,7 @@ class Member(Committer):
         elif reply.error is not E.NONE or not reply.assignment:
             self._fenced(reply.error)
         else:
-            self.world.keeper.shares.given(self._who, reply.assignment)
+            self.world.checkers.assignments.received(self._who, reply.assignment)
             self._of = TopicPartition("data", int(reply.assignment))
             self._teller.given(self._who, self._of)
             self.world.counted("partitions taken over")
@@ -403,7 +403,7 @@ class Named(Repeating):
             return None
         self.world.counted("commits of former bearers")
         late = evolve(late)
-        self.world.keeper.positions.replaced(broker, late)
+        self.world.checkers.positions.replaced(broker, late)
         return late
 
     def _end(self) -> None:

@@ -44,7 +44,7 @@ class Groups(CoordinatorHost):
 
     def _ends(self, ticket: Ticket, ask: Ask, reply: Reply) -> None:
         self.replies.answered(ticket, reply, self._broker.clock())
-        self._broker.world.keeper.positions.answered(self._broker, ask, reply)
+        self._broker.world.checkers.positions.answered(self._broker, ask, reply)
 
     def _noted(self, note: Any) -> None:
         if isinstance(note, GroupsLoaded | Rebalancing):

@@ -222,7 +222,7 @@ class Transactor(Party):
                 def answer(results: list[Produced]) -> None:
                     [result] = results
                     if result.error is ErrorCode.NONE:
-                        self.world.keeper.commitment.acknowledged(to, where, result.base_offset, [value.encode()])
+                        self.world.checkers.commitment.acknowledged(to, where, result.base_offset, [value.encode()])
                     self.reply(to, lambda: told(result))
 
                 self.ask(to, lambda: to.produce(-1, self.timeout_ms, where, data, answer), lambda: told(None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.checkers.partitions.assignments import Assignments
 from harness.checkers.partitions.commitment import Commitment
 from harness.checkers.partitions.disks import Disks
 from harness.checkers.partitions.logs import Logs
@@ -9,12 +10,11 @@ from harness.checkers.partitions.observed import Broker, World
 from harness.checkers.partitions.positions import Positions
 from harness.checkers.partitions.producers import Producers
 from harness.checkers.partitions.replicas import Replicas
-from harness.checkers.partitions.shares import Shares
 from harness.checkers.partitions.stability import Stability
 from kraft_controller.core.commands import Command
 
 
-class Keeper:
+class Checkers:
     """Each checker has methods for the facts that it checks; the world calls them."""
 
     def __init__(self, world: World) -> None:
@@ -25,7 +25,7 @@ class Keeper:
         self.logs = Logs(self.replicas, self.commitment, self.stability)
         self.disks = Disks(self.replicas, self.logs)
         self.positions = Positions(self.replicas)
-        self.shares = Shares()
+        self.assignments = Assignments()
 
     def commanded(self, broker: Broker, command: Command) -> None:
         """A broker is about to obey a controller."""
