@@ -128,7 +128,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     " `watermark > len(truth.committed)`": "compares committed records again, and none is new",
     "checkers.partitions.logs Logs._compare: without `watermark > len(truth.committed)` in `leads and watermark >"
     " len(truth.committed)`": "compares committed records again, and none is new",
-    "checkers.partitions.logs Logs._grew: 2 for 1 in `-1`": "no producer's number is below 0",
+    "checkers.partitions.logs Logs._append: 2 for 1 in `-1`": "no producer's number is below 0",
     "checkers.partitions.copies read_all: 2 for 1 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies read_all: 31 for 30 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies common: never `one[since:least] == other[since:least]`": (

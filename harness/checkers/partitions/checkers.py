@@ -1,4 +1,4 @@
-"""The checkers of replication in a simulated world."""
+"""The checkers of replication in one simulated run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kraft_controller.core.commands import Command
 
 
 class Checkers:
-    """Each checker has methods for the facts that it checks; the world calls them."""
+    """All checkers of a run. The simulator calls their methods at each event that they check."""
 
     def __init__(self, world: World) -> None:
         self.replicas = Replicas(world)
@@ -28,6 +28,6 @@ class Checkers:
         self.assignments = Assignments()
 
     def commanded(self, broker: Broker, command: Command) -> None:
-        """A broker is about to obey a controller."""
+        """Record a command that a broker is about to apply."""
         self.replicas.catch_up()
-        self.replicas.lives.obeys(broker.id, command)
+        self.replicas.processes.commanded(broker.id, command)

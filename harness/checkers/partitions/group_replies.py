@@ -1,15 +1,15 @@
 """The replies of a group coordinator, judged against the requests and replies before them.
 
-A reference model of Kafka's group protocol: it follows what one coordinator has answered, and derives what a later
-reply must or must not be. It uses only facts that are certain. Where several replies are right, for example while a
-rebalance runs, it judges none.
+This is a reference model of Kafka's group protocol. It follows the replies of one coordinator, and derives what a later
+reply must or must not be. It uses only facts that are certain. If several replies are right, for example during a
+rebalance, it judges none.
 
     asked(ticket, ask, now)        before the coordinator handles a request
-    answered(ticket, reply, now)   when it answers
-    ticked(now)                    after it has handled the timers that were due
+    answered(ticket, reply, now)   when the coordinator replies
+    ticked(now)                    after the coordinator has handled the timers that were due
 
-A term of a coordinator ends when another broker may have served its partition. Then everything is forgotten, because a
-new coordinator restarts the sessions of all members.
+A term of a coordinator ends when another broker may have served its partition. The model then forgets the group,
+because a new coordinator restarts the sessions of all members.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ IN_TIME: Final = "a join is answered within the rebalance timeout"
 E = ErrorCode
 REFUSALS: Final = frozenset({E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.REBALANCE_IN_PROGRESS, E.FENCED_INSTANCE_ID})
 SLACK_MS: Final = 2_000
-"""Besides twice the rebalance timeout, a join may wait for the first delay and for members that never join."""
+"""The time that a join may wait in addition to twice the rebalance timeout: for the initial delay, and for members that
+never join."""
 
 
 @define(eq=False)
 class _Member:
-    """A dynamic member that was told the current generation.
+    """A dynamic member that received the current generation.
 
-    renewed_min, renewed_max   the session timeout was restarted at the earliest and at the latest then
+    renewed_min, renewed_max   the earliest and the latest time of the last restart of its session timeout
     """
 
     session_ms: int
@@ -65,25 +66,25 @@ class _Member:
     renewed_max: int
     synced: bool = False
     asking: int = 0
-    """The number of its unanswered joins and syncs. The session does not expire meanwhile."""
+    """The number of its unanswered joins and syncs. The session does not expire while there are any."""
 
 
 @define(eq=False)
 class _Group:
-    """What is certain about one group in one term of its coordinator."""
+    """The certain facts about one group in one term of its coordinator."""
 
     generation: int = -1
     leader: str = ""
     listed: set[str] | None = None
-    """The members that the leader was told; None if it was not told any. A group that was loaded has no list, because a
-    join of its leader begins another generation."""
+    """The members that the leader received; None if it received no list. A loaded group has none, because a join of its
+    leader begins another generation."""
     protocol: str | None = None
     members: dict[str, _Member] = field(factory=dict)
-    """The members that were told the generation."""
+    """The members that received the generation."""
     former: set[str] = field(factory=set)
     """Member ids that have left or expired in this term. Ids are unique, so none comes back."""
     joining: dict[Ticket, tuple[Join, int]] = field(factory=dict)
-    """Unanswered joins, and when they were asked."""
+    """Unanswered joins, and the times of their requests."""
     is_followed: bool = False
     """True if the generation before this one was also seen in this term, so that no join is unknown."""
     has_asked: set[str] = field(factory=set)
@@ -93,10 +94,10 @@ class _Group:
     assignments: Mapping[str, bytes] | None = None
     """The assignments of the first SyncGroup of the leader."""
     static: bool = False
-    """True if the group has had a static member. Their ids are replaced, so these rules do not fit."""
+    """True if the group has had a static member. The ids of static members are replaced, so the rules do not apply."""
 
     def is_stable(self, now: int) -> bool:
-        """Return whether the group certainly has its generation, and no rebalance has begun."""
+        """Return whether the group certainly has its generation, and no rebalance has deleted_upto."""
         return (
             self.listed == set(self.members)
             and not (self.disturbed or self.static or self.joining)
@@ -104,7 +105,7 @@ class _Group:
         )
 
     def is_completing(self) -> bool:
-        """Return whether the members certainly wait for the assignment of the leader."""
+        """Return whether all members certainly wait for the leader's assignment."""
         return self.listed is not None and not (
             self.disturbed or self.static or self.joining or any(each.synced for each in self.members.values())
         )
@@ -116,7 +117,7 @@ class _Asked:
     term: object
     ask: Ask
     refused: str | None
-    """Why the request must be refused; None: it need not."""
+    """The reason why the request must be refused; None if it need not be."""
     granted: bool
     """True if the request must not be refused."""
     leader: str
@@ -124,8 +125,10 @@ class _Asked:
 
 
 class GroupReplies:
-    """The replies of the coordinator of one life of a broker. `term_of` returns the term in which the coordinator
-    serves a group, or None if it does not serve it."""
+    """The replies of the coordinator of one broker process.
+
+    `term_of` returns the term in which the coordinator serves a group, or None if it does not serve it.
+    """
 
     def __init__(self, broker: int, term_of: Callable[[str], int | None]) -> None:
         self._broker = broker
@@ -133,7 +136,7 @@ class GroupReplies:
         self._groups: dict[str, tuple[int, _Group]] = {}
         self._asked: dict[Ticket, _Asked] = {}
         self.judged: dict[str, int] = {}
-        """How often a reply had to be a success, and how often a refusal."""
+        """The number of replies that had to be a success, and of those that had to be a refusal."""
 
     # -- requests ----------------------------------------------------------------------------------------------
 
@@ -154,7 +157,7 @@ class GroupReplies:
             case Join():
                 group.disturbed = True
                 group.joining[ticket] = ask, now
-                if ask.identity.member or not ask.id_first:  # else it is told an id first
+                if ask.identity.member or not ask.id_first:  # otherwise it receives an id first
                     group.has_asked.add(ask.identity.member)
                 self._begins(group, ask.identity)
             case Sync():
@@ -200,7 +203,9 @@ class GroupReplies:
                 self._judge(asked, group, join.identity, reply.error)
                 if asked.granted and join.identity.member == asked.leader and reply.generation == asked.generation:
                     self._violated(
-                        LEADER, asked.group, f"{asked.leader} is answered with generation {asked.generation}"
+                        LEADER,
+                        asked.group,
+                        f"the join of leader {asked.leader} returns its generation {asked.generation} again",
                     )
                 if reply.error is E.NONE and not group.static:
                     self._joined(asked.group, group, join, reply, now)
@@ -216,7 +221,7 @@ class GroupReplies:
                     and not group.static
                     and any(j.identity.instance is None for j, _ in group.joining.values())
                 ):
-                    self._violated(REBALANCE, asked.group, f"{who.member} gets no error, and others wait to join")
+                    self._violated(REBALANCE, asked.group, f"the heartbeat of {who.member} succeeds while joins wait")
                 if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and who.member in group.members:
                     group.members[who.member].renewed_min = now
                 if error is not E.NONE:
@@ -228,7 +233,7 @@ class GroupReplies:
             case Leave(), MembersLeft(E.NONE, each):
                 for leaver, error in each:
                     if error is E.NONE and leaver.member in group.former:
-                        self._violated(FORMER, asked.group, f"{leaver.member} leaves again")
+                        self._violated(FORMER, asked.group, f"{leaver.member} leaves a second time")
                     if error is E.NONE and leaver.member:
                         group.former.add(leaver.member)
                         group.members.pop(leaver.member, None)
@@ -238,7 +243,7 @@ class GroupReplies:
     # -- the model ---------------------------------------------------------------------------------------------
 
     def _group(self, name: str) -> _Group | None:
-        """Return what is known of a group in the present term, or None if this coordinator does not serve it."""
+        """Return the facts about a group in the present term, or None if this coordinator does not serve it."""
         term = self._term_of(name)
         if term is None:
             self._groups.pop(name, None)
@@ -261,26 +266,26 @@ class GroupReplies:
         superseded = {E.REBALANCE_IN_PROGRESS} if isinstance(asked.ask, Join) else set()
         what = f"{type(asked.ask).__name__} of {who.member} in generation {who.generation} gets {error.name}"
         if asked.refused is not None and error is E.NONE:
-            self._violated(FORMER, asked.group, f"{what}, and {asked.refused}")
+            self._violated(FORMER, asked.group, f"{what}, although {asked.refused}")
         elif asked.granted and error in REFUSALS - superseded and who.member not in group.former:
-            self._violated(MEMBER, asked.group, f"{what}, and is a member of the stable generation {group.generation}")
+            self._violated(MEMBER, asked.group, f"{what}, although generation {group.generation} is stable")
         for word, counts in (("refused", asked.refused is not None), ("granted", asked.granted)):
             if counts:
                 self.judged[word] = self.judged.get(word, 0) + 1
 
     def _joined(self, name: str, group: _Group, ask: Join, reply: Joined, now: int) -> None:
         if ask.identity.member not in ("", reply.member):
-            self._violated(JOINED, name, f"{ask.identity.member} is told that it is {reply.member}")
+            self._violated(JOINED, name, f"{ask.identity.member} receives the member id {reply.member}")
         if reply.generation < group.generation:
-            self._violated(GENERATION, name, f"generation {reply.generation} follows {group.generation}")
+            self._violated(GENERATION, name, f"generation {reply.generation} follows generation {group.generation}")
         if reply.generation > group.generation:
             group.is_followed = group.generation >= 0
             group.generation, group.leader, group.protocol = reply.generation, reply.leader, reply.protocol
             group.members, group.assignments, group.listed = {}, None, None
             group.disturbed = False
         elif (reply.leader, reply.protocol) != (group.leader, group.protocol):
-            what = f"{reply.leader} leads it with {reply.protocol}, and {group.leader} with {group.protocol}"
-            self._violated(GENERATION, name, f"generation {reply.generation}: {what}")
+            what = f"has leader {reply.leader} with {reply.protocol}, and leader {group.leader} with {group.protocol}"
+            self._violated(GENERATION, name, f"generation {reply.generation} {what}")
         if reply.leader == reply.member:
             group.listed = {each.member for each in reply.members}
             strangers = group.listed - group.has_asked - set(group.members)
@@ -291,7 +296,7 @@ class GroupReplies:
             if reply.member not in group.listed:
                 self._violated(JOINED, name, f"generation {reply.generation} lacks its leader {reply.member}")
         elif reply.members:
-            self._violated(JOINED, name, f"{reply.member} does not lead, and is told the members")
+            self._violated(JOINED, name, f"{reply.member} is not the leader, but receives the members")
         known = group.members.get(reply.member)
         member = group.members[reply.member] = _Member(ask.session_timeout_ms, now, now)
         if known is not None:
@@ -304,7 +309,7 @@ class GroupReplies:
             given = b"" if group.assignments is None else group.assignments.get(who.member, b"")
             if group.assignments is not None and reply.assignment != given:
                 what = f"{who.member} receives {reply.assignment!r} in generation {who.generation}"
-                self._violated(ASSIGNMENT, name, f"{what}, and the leader {group.leader} sent {given!r}")
+                self._violated(ASSIGNMENT, name, f"{what}, but leader {group.leader} sent {given!r}")
 
     def _begins(self, group: _Group, who: GroupIdentity) -> None:
         if (member := group.members.get(who.member)) is not None:
@@ -322,7 +327,9 @@ class GroupReplies:
         for join, since in group.joining.values():
             if now - since > 2 * longest + SLACK_MS and not group.static:
                 self._violated(
-                    IN_TIME, name, f"{join.identity.member or join.client_id} has waited for {now - since} ms"
+                    IN_TIME,
+                    name,
+                    f"the join of {join.identity.member or join.client_id} has waited for {now - since} ms",
                 )
 
     def _violated(self, invariant: str, group: str, what: str) -> None:

@@ -300,7 +300,7 @@ def last_reply_with_an_old_high_watermark(s: Scenario, bad: bool) -> None:
     s.disk_fails(ONE)
     s.replies_fetch(ONE, 1)
     s.replies_fetch(ONE, 1, ELSEWHERE)
-    s.checkers.commitment.answers(s.observed(ONE), [Produced(HERE)])
+    s.checkers.commitment.check_replies(s.observed(ONE), [Produced(HERE)])
     s.watermark(TWO, 2 if bad else 1)
 
 

@@ -460,14 +460,14 @@ class Scenario:
         self, broker: BrokerId, watermark: int, error: ErrorCode = ErrorCode.NONE, where: TopicPartition = HERE
     ) -> None:
         """Reply to DeleteRecords: no record before the watermark is left."""
-        self.checkers.commitment.answers(self.observed(broker), [Deleted(where, error, watermark)])
+        self.checkers.commitment.check_replies(self.observed(broker), [Deleted(where, error, watermark)])
 
     def learns_of_failure(self, broker: BrokerId, dead: BrokerId) -> None:
         del self.broker(broker).core.live[dead]
 
     def replies_fetch(self, broker: BrokerId, watermark: int, where: TopicPartition = HERE) -> None:
         results: Results = [Fetched(where, high_watermark=watermark)]
-        self.checkers.commitment.answers(self.observed(broker), results)
+        self.checkers.commitment.check_replies(self.observed(broker), results)
 
     def fetches(self, broker: BrokerId, offset: int, where: TopicPartition = HERE) -> None:
         self.checkers.disks.fetches(self.observed(broker), where, offset)

@@ -252,7 +252,7 @@ class PartitionBroker(Broker):
         answer = None if results is None else self._waiting.pop(token)
         if answer is not None and results is not None:
             self.world.checkers.logs.changed(self)  # a reply must be true when it is sent
-            self.world.checkers.commitment.answers(self, results)
+            self.world.checkers.commitment.check_replies(self, results)
             answer(results)
         self.turn()
 
@@ -270,7 +270,7 @@ class PartitionBroker(Broker):
         ready = self.core.ready()
         check_waiting(self)
         for reply in ready.replies:
-            self.world.checkers.commitment.answers(self, reply.results)
+            self.world.checkers.commitment.check_replies(self, reply.results)
             waiting = self._waiting.pop(reply.token, None)
             if waiting is not None:
                 waiting(reply.results)

@@ -401,7 +401,7 @@ class Named(Repeating):
     def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
         if late.identity.member == self._who.member:
             return None
-        self.world.counted("commits of former bearers")
+        self.world.counted("commits of replaced members")
         late = evolve(late)
         self.world.checkers.positions.replaced(broker, late)
         return late
