@@ -121,14 +121,11 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.partitions.logs Logs.changed: without `continue`": (
         "checks an unchanged log again: slower, with the same result"
     ),
-    "checkers.partitions.copies Copy.seen: returns at once": (
-        "checks an unchanged log again: slower, with the same result"
-    ),
     "checkers.partitions.logs Logs._compare: `watermark >= len(truth.committed)` for"
     " `watermark > len(truth.committed)`": "compares committed records again, and none is new",
     "checkers.partitions.logs Logs._compare: without `watermark > len(truth.committed)` in `leads and watermark >"
     " len(truth.committed)`": "compares committed records again, and none is new",
-    "checkers.partitions.logs Logs._append: 2 for 1 in `-1`": "no producer's number is below 0",
+    "checkers.partitions.logs Logs._append: 2 for 1 in `-1`": "no sequence is below 0",
     "checkers.partitions.copies read_all: 2 for 1 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies read_all: 31 for 30 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies common: never `one[since:least] == other[since:least]`": (

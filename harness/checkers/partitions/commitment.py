@@ -32,7 +32,7 @@ class Commitment:
         """The time since which a leader is the only ISR member, with the ISR's version and its high watermark then."""
 
     def check_new_leader(self, broker: int, copy: Copy, truth: Truth, epoch: int) -> None:
-        """Check a leader that check_new_leader in a leader epoch for the first time."""
+        """Check a leader that acts in a leader epoch for the first time."""
         if truth.fork == NEVER:
             return
         replicas = self._replicas
@@ -109,8 +109,10 @@ class Commitment:
     # -- replies to clients -------------------------------------------------------------------------------
 
     def check_replies(self, broker: Broker, results: Results) -> None:
-        """Check a leader's replies. A leader whose disk failed in the same step has no replica any more; its last high
-        watermark counts."""
+        """Check a leader's replies.
+
+        A leader whose disk failed in the same step has no replica any more, but the high watermark in its reply counts.
+        """
         for result in results:
             if isinstance(result, Deleted):
                 self._check_deleted(broker, result)

@@ -88,7 +88,7 @@ class _Group:
     is_followed: bool = False
     """True if the generation before this one was also seen in this term, so that no join is unknown."""
     has_asked: set[str] = field(factory=set)
-    """The members that have asked to join since the last generation began."""
+    """The members that have requested to join since the last generation began."""
     disturbed: bool = False
     """True if anything since the generation began may have caused a rebalance."""
     assignments: Mapping[str, bytes] | None = None
@@ -97,7 +97,7 @@ class _Group:
     """True if the group has had a static member. The ids of static members are replaced, so the rules do not apply."""
 
     def is_stable(self, now: int) -> bool:
-        """Return whether the group certainly has its generation, and no rebalance has deleted_upto."""
+        """Return whether the group certainly has its generation, and no rebalance has begun."""
         return (
             self.listed == set(self.members)
             and not (self.disturbed or self.static or self.joining)
@@ -145,13 +145,13 @@ class GroupReplies:
         group = None if name is None else self._group(name)
         if name is None or group is None:
             return
-        who = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
-        group.static |= who is not None and who.instance is not None
+        identity = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
+        group.static |= identity is not None and identity.instance is not None
         refused, granted = None, False
-        if who is not None and not group.static and who.member:
-            refused = self._must_refuse(group, who, ask)
-            granted = who.member in group.members and group.is_stable(now)
-            granted = granted and (isinstance(ask, Join) or who.generation == group.generation)
+        if identity is not None and not group.static and identity.member:
+            refused = self._must_refuse(group, identity, ask)
+            granted = identity.member in group.members and group.is_stable(now)
+            granted = granted and (isinstance(ask, Join) or identity.generation == group.generation)
         self._asked[ticket] = _Asked(name, self._groups[name][0], ask, refused, granted, group.leader, group.generation)
         match ask:
             case Join():
@@ -209,27 +209,29 @@ class GroupReplies:
                     )
                 if reply.error is E.NONE and not group.static:
                     self._joined(asked.group, group, join, reply, now)
-            case Sync(who), Synced():
-                self._ends(group, who, now, reply.error is E.NONE)
-                self._judge(asked, group, who, reply.error)
+            case Sync(identity), Synced():
+                self._ends(group, identity, now, reply.error is E.NONE)
+                self._judge(asked, group, identity, reply.error)
                 if reply.error is E.NONE and not group.static:
-                    self._synced(asked.group, group, who, reply)
-            case Heartbeat(who), HeartbeatAnswered(error):
-                self._judge(asked, group, who, error)
+                    self._synced(asked.group, group, identity, reply)
+            case Heartbeat(identity), HeartbeatAnswered(error):
+                self._judge(asked, group, identity, error)
                 if (
                     error is E.NONE
                     and not group.static
                     and any(j.identity.instance is None for j, _ in group.joining.values())
                 ):
-                    self._violated(REBALANCE, asked.group, f"the heartbeat of {who.member} succeeds while joins wait")
-                if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and who.member in group.members:
-                    group.members[who.member].renewed_min = now
+                    self._violated(
+                        REBALANCE, asked.group, f"the heartbeat of {identity.member} succeeds while joins wait"
+                    )
+                if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and identity.member in group.members:
+                    group.members[identity.member].renewed_min = now
                 if error is not E.NONE:
                     group.disturbed = True
-            case Commit(who), Committed(errors) if errors:
+            case Commit(identity), Committed(errors) if errors:
                 error = next((each for each in errors.values() if each in REFUSALS), E.NONE)
                 if error is not E.NONE or all(each is E.NONE for each in errors.values()):
-                    self._judge(asked, group, who, error)
+                    self._judge(asked, group, identity, error)
             case Leave(), MembersLeft(E.NONE, each):
                 for leaver, error in each:
                     if error is E.NONE and leaver.member in group.former:
@@ -252,22 +254,22 @@ class GroupReplies:
             self._groups[name] = term, _Group()
         return self._groups[name][1]
 
-    def _must_refuse(self, group: _Group, who: GroupIdentity, ask: Ask) -> str | None:
-        if who.member in group.former:
-            return f"{who.member} has left or expired"
-        if not isinstance(ask, Join) and who.generation < group.generation:
-            return f"the group is in generation {group.generation}, the request in {who.generation}"
-        if isinstance(ask, Commit) and who.member in group.members and group.is_completing():
+    def _must_refuse(self, group: _Group, identity: GroupIdentity, ask: Ask) -> str | None:
+        if identity.member in group.former:
+            return f"{identity.member} has left or expired"
+        if not isinstance(ask, Join) and identity.generation < group.generation:
+            return f"the group is in generation {group.generation}, the request in {identity.generation}"
+        if isinstance(ask, Commit) and identity.member in group.members and group.is_completing():
             return f"the members of generation {group.generation} wait for their assignment"
         return None
 
-    def _judge(self, asked: _Asked, group: _Group, who: GroupIdentity, error: E) -> None:
+    def _judge(self, asked: _Asked, group: _Group, identity: GroupIdentity, error: E) -> None:
         # A member that joins again supersedes its earlier join, which then gets REBALANCE_IN_PROGRESS.
         superseded = {E.REBALANCE_IN_PROGRESS} if isinstance(asked.ask, Join) else set()
-        what = f"{type(asked.ask).__name__} of {who.member} in generation {who.generation} gets {error.name}"
+        what = f"{type(asked.ask).__name__} of {identity.member} in generation {identity.generation} gets {error.name}"
         if asked.refused is not None and error is E.NONE:
             self._violated(FORMER, asked.group, f"{what}, although {asked.refused}")
-        elif asked.granted and error in REFUSALS - superseded and who.member not in group.former:
+        elif asked.granted and error in REFUSALS - superseded and identity.member not in group.former:
             self._violated(MEMBER, asked.group, f"{what}, although generation {group.generation} is stable")
         for word, counts in (("refused", asked.refused is not None), ("granted", asked.granted)):
             if counts:
@@ -302,21 +304,21 @@ class GroupReplies:
         if known is not None:
             member.synced, member.asking = known.synced, known.asking
 
-    def _synced(self, name: str, group: _Group, who: GroupIdentity, reply: Synced) -> None:
-        if who.generation == group.generation and who.member in group.members:
-            group.members[who.member].synced = True
-            group.has_asked.discard(who.member)
-            given = b"" if group.assignments is None else group.assignments.get(who.member, b"")
+    def _synced(self, name: str, group: _Group, identity: GroupIdentity, reply: Synced) -> None:
+        if identity.generation == group.generation and identity.member in group.members:
+            group.members[identity.member].synced = True
+            group.has_asked.discard(identity.member)
+            given = b"" if group.assignments is None else group.assignments.get(identity.member, b"")
             if group.assignments is not None and reply.assignment != given:
-                what = f"{who.member} receives {reply.assignment!r} in generation {who.generation}"
+                what = f"{identity.member} receives {reply.assignment!r} in generation {identity.generation}"
                 self._violated(ASSIGNMENT, name, f"{what}, but leader {group.leader} sent {given!r}")
 
-    def _begins(self, group: _Group, who: GroupIdentity) -> None:
-        if (member := group.members.get(who.member)) is not None:
+    def _begins(self, group: _Group, identity: GroupIdentity) -> None:
+        if (member := group.members.get(identity.member)) is not None:
             member.asking += 1
 
-    def _ends(self, group: _Group, who: GroupIdentity, now: int, renews: bool) -> None:
-        if (member := group.members.get(who.member)) is not None:
+    def _ends(self, group: _Group, identity: GroupIdentity, now: int, renews: bool) -> None:
+        if (member := group.members.get(identity.member)) is not None:
             member.asking = max(member.asking - 1, 0)
             member.renewed_max = now
             if renews:
@@ -338,8 +340,8 @@ class GroupReplies:
 
 def _group_of(ask: Ask) -> str | None:
     match ask:
-        case Join(who) | Sync(who) | Heartbeat(who) | Commit(who):
-            return who.group
+        case Join(identity) | Sync(identity) | Heartbeat(identity) | Commit(identity):
+            return identity.group
         case Leave(name):
             return name
         case _:

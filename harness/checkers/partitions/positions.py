@@ -59,11 +59,11 @@ class Positions:
     def answered(self, broker: Broker, ask: Ask, reply: Reply) -> None:
         """Check a coordinator's reply."""
         match ask, reply:
-            case Commit(who), Committed(errors):
+            case Commit(identity), Committed(errors):
                 for where, error in errors.items():
                     if error is ErrorCode.NONE:
                         self._check_replaced(broker, ask)
-                        self._committed(broker, who.group, where, ask.positions[where], who.generation)
+                        self._committed(broker, identity.group, where, ask.positions[where], identity.generation)
             case OffsetFetch(group), OffsetsFetched(ErrorCode.NONE, positions):
                 for where, shown in positions.items():
                     if not isinstance(shown, ErrorCode):

@@ -99,7 +99,7 @@ class ProducerModel:
     def _stored(self, sent: Sent) -> None:
         known = self.producers.get(sent.producer)
         if known is None or known.epoch != sent.epoch:
-            # An epoch that begins here may have deleted_upto before the log does.
+            # A producer epoch that is new here may have begun before the log start.
             whole = known is not None or self.start == 0
             known = self.producers[sent.producer] = _Producer(sent.epoch, whole=whole)
         if sent.attributes & _CONTROL or sent.sequence < 0:

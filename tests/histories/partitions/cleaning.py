@@ -64,7 +64,7 @@ EXAMPLES: Final[dict[str, Cleaned]] = {
     "not replaced in a closed log": Cleaned("a1@k b1@l", ". b1@l", closed=True),
     "not replaced in a log that has grown": Cleaned("a1@k b1@l", ". b1@l c1@m"),
 }
-"""By the kind of the removed record."""
+"""The examples, by the kind of the removed record."""
 
 
 def without_a_log() -> tuple[object, ...]:
