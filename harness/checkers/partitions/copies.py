@@ -1,4 +1,4 @@
-"""The data of the replication checkers: records, each replica's log, and the truth about each partition."""
+"""The data of the replication checkers: records, each replica's log, and the true state of each partition."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ This is a reference model of Kafka's group protocol. It follows the replies of o
 reply must or must not be. It uses only facts that are certain. If several replies are right, for example during a
 rebalance, it judges none.
 
-    asked(ticket, ask, now)        before the coordinator handles a request
+    requested(ticket, ask, now)    before the coordinator handles a request
     answered(ticket, reply, now)   when the coordinator replies
     ticked(now)                    after the coordinator has handled the timers that were due
 
@@ -65,7 +65,7 @@ class _Member:
     renewed_min: int
     renewed_max: int
     synced: bool = False
-    asking: int = 0
+    pending: int = 0
     """The number of its unanswered joins and syncs. The session does not expire while there are any."""
 
 
@@ -87,7 +87,7 @@ class _Group:
     """Unanswered joins, and the times of their requests."""
     is_followed: bool = False
     """True if the generation before this one was also seen in this term, so that no join is unknown."""
-    has_asked: set[str] = field(factory=set)
+    has_requested: set[str] = field(factory=set)
     """The members that have requested to join since the last generation began."""
     disturbed: bool = False
     """True if anything since the generation began may have caused a rebalance."""
@@ -112,7 +112,7 @@ class _Group:
 
 
 @frozen
-class _Asked:
+class _Request:
     group: str
     term: object
     ask: Ask
@@ -134,13 +134,13 @@ class GroupReplies:
         self._broker = broker
         self._term_of = term_of
         self._groups: dict[str, tuple[int, _Group]] = {}
-        self._asked: dict[Ticket, _Asked] = {}
+        self._requests: dict[Ticket, _Request] = {}
         self.judged: dict[str, int] = {}
         """The number of replies that had to be a success, and of those that had to be a refusal."""
 
     # -- requests ----------------------------------------------------------------------------------------------
 
-    def asked(self, ticket: Ticket, ask: Ask, now: int) -> None:
+    def requested(self, ticket: Ticket, ask: Ask, now: int) -> None:
         name = _group_of(ask)
         group = None if name is None else self._group(name)
         if name is None or group is None:
@@ -152,13 +152,15 @@ class GroupReplies:
             refused = self._must_refuse(group, identity, ask)
             granted = identity.member in group.members and group.is_stable(now)
             granted = granted and (isinstance(ask, Join) or identity.generation == group.generation)
-        self._asked[ticket] = _Asked(name, self._groups[name][0], ask, refused, granted, group.leader, group.generation)
+        self._requests[ticket] = _Request(
+            name, self._groups[name][0], ask, refused, granted, group.leader, group.generation
+        )
         match ask:
             case Join():
                 group.disturbed = True
                 group.joining[ticket] = ask, now
                 if ask.identity.member or not ask.id_first:  # otherwise it receives an id first
-                    group.has_asked.add(ask.identity.member)
+                    group.has_requested.add(ask.identity.member)
                 self._begins(group, ask.identity)
             case Sync():
                 self._begins(group, ask.identity)
@@ -180,7 +182,7 @@ class GroupReplies:
             if self._term_of(name) != term:
                 continue
             for ident, member in list(group.members.items()):
-                if not member.asking and now >= member.renewed_max + member.session_ms and not group.static:
+                if not member.pending and now >= member.renewed_max + member.session_ms and not group.static:
                     group.disturbed = True
                     group.former.add(ident)
                     del group.members[ident]
@@ -189,40 +191,44 @@ class GroupReplies:
     # -- replies -----------------------------------------------------------------------------------------------
 
     def answered(self, ticket: Ticket, reply: Reply, now: int) -> None:
-        asked = self._asked.pop(ticket, None)
-        if asked is None:
+        request = self._requests.pop(ticket, None)
+        if request is None:
             return
-        found = self._groups.get(asked.group)
-        if found is None or found[0] != asked.term or self._term_of(asked.group) != asked.term:
+        found = self._groups.get(request.group)
+        if found is None or found[0] != request.term or self._term_of(request.group) != request.term:
             return
         group = found[1]
-        match asked.ask, reply:
+        match request.ask, reply:
             case Join() as join, Joined():
                 group.joining.pop(ticket, None)
                 self._ends(group, join.identity, now, reply.error is E.NONE)
-                self._judge(asked, group, join.identity, reply.error)
-                if asked.granted and join.identity.member == asked.leader and reply.generation == asked.generation:
+                self._judge(request, group, join.identity, reply.error)
+                if (
+                    request.granted
+                    and join.identity.member == request.leader
+                    and reply.generation == request.generation
+                ):
                     self._violated(
                         LEADER,
-                        asked.group,
-                        f"the join of leader {asked.leader} returns its generation {asked.generation} again",
+                        request.group,
+                        f"the join of leader {request.leader} returns its generation {request.generation} again",
                     )
                 if reply.error is E.NONE and not group.static:
-                    self._joined(asked.group, group, join, reply, now)
+                    self._joined(request.group, group, join, reply, now)
             case Sync(identity), Synced():
                 self._ends(group, identity, now, reply.error is E.NONE)
-                self._judge(asked, group, identity, reply.error)
+                self._judge(request, group, identity, reply.error)
                 if reply.error is E.NONE and not group.static:
-                    self._synced(asked.group, group, identity, reply)
+                    self._synced(request.group, group, identity, reply)
             case Heartbeat(identity), HeartbeatAnswered(error):
-                self._judge(asked, group, identity, error)
+                self._judge(request, group, identity, error)
                 if (
                     error is E.NONE
                     and not group.static
                     and any(j.identity.instance is None for j, _ in group.joining.values())
                 ):
                     self._violated(
-                        REBALANCE, asked.group, f"the heartbeat of {identity.member} succeeds while joins wait"
+                        REBALANCE, request.group, f"the heartbeat of {identity.member} succeeds while joins wait"
                     )
                 if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and identity.member in group.members:
                     group.members[identity.member].renewed_min = now
@@ -231,11 +237,11 @@ class GroupReplies:
             case Commit(identity), Committed(errors) if errors:
                 error = next((each for each in errors.values() if each in REFUSALS), E.NONE)
                 if error is not E.NONE or all(each is E.NONE for each in errors.values()):
-                    self._judge(asked, group, identity, error)
+                    self._judge(request, group, identity, error)
             case Leave(), MembersLeft(E.NONE, each):
                 for leaver, error in each:
                     if error is E.NONE and leaver.member in group.former:
-                        self._violated(FORMER, asked.group, f"{leaver.member} leaves a second time")
+                        self._violated(FORMER, request.group, f"{leaver.member} leaves a second time")
                     if error is E.NONE and leaver.member:
                         group.former.add(leaver.member)
                         group.members.pop(leaver.member, None)
@@ -263,15 +269,17 @@ class GroupReplies:
             return f"the members of generation {group.generation} wait for their assignment"
         return None
 
-    def _judge(self, asked: _Asked, group: _Group, identity: GroupIdentity, error: E) -> None:
+    def _judge(self, request: _Request, group: _Group, identity: GroupIdentity, error: E) -> None:
         # A member that joins again supersedes its earlier join, which then gets REBALANCE_IN_PROGRESS.
-        superseded = {E.REBALANCE_IN_PROGRESS} if isinstance(asked.ask, Join) else set()
-        what = f"{type(asked.ask).__name__} of {identity.member} in generation {identity.generation} gets {error.name}"
-        if asked.refused is not None and error is E.NONE:
-            self._violated(FORMER, asked.group, f"{what}, although {asked.refused}")
-        elif asked.granted and error in REFUSALS - superseded and identity.member not in group.former:
-            self._violated(MEMBER, asked.group, f"{what}, although generation {group.generation} is stable")
-        for word, counts in (("refused", asked.refused is not None), ("granted", asked.granted)):
+        superseded = {E.REBALANCE_IN_PROGRESS} if isinstance(request.ask, Join) else set()
+        what = (
+            f"{type(request.ask).__name__} of {identity.member} in generation {identity.generation} gets {error.name}"
+        )
+        if request.refused is not None and error is E.NONE:
+            self._violated(FORMER, request.group, f"{what}, although {request.refused}")
+        elif request.granted and error in REFUSALS - superseded and identity.member not in group.former:
+            self._violated(MEMBER, request.group, f"{what}, although generation {group.generation} is stable")
+        for word, counts in (("refused", request.refused is not None), ("granted", request.granted)):
             if counts:
                 self.judged[word] = self.judged.get(word, 0) + 1
 
@@ -290,8 +298,8 @@ class GroupReplies:
             self._violated(GENERATION, name, f"generation {reply.generation} {what}")
         if reply.leader == reply.member:
             group.listed = {each.member for each in reply.members}
-            strangers = group.listed - group.has_asked - set(group.members)
-            if strangers and group.is_followed and "" not in group.has_asked:
+            strangers = group.listed - group.has_requested - set(group.members)
+            if strangers and group.is_followed and "" not in group.has_requested:
                 self._violated(
                     JOINED, name, f"generation {reply.generation} has {sorted(strangers)}, which did not join"
                 )
@@ -302,12 +310,12 @@ class GroupReplies:
         known = group.members.get(reply.member)
         member = group.members[reply.member] = _Member(ask.session_timeout_ms, now, now)
         if known is not None:
-            member.synced, member.asking = known.synced, known.asking
+            member.synced, member.pending = known.synced, known.pending
 
     def _synced(self, name: str, group: _Group, identity: GroupIdentity, reply: Synced) -> None:
         if identity.generation == group.generation and identity.member in group.members:
             group.members[identity.member].synced = True
-            group.has_asked.discard(identity.member)
+            group.has_requested.discard(identity.member)
             given = b"" if group.assignments is None else group.assignments.get(identity.member, b"")
             if group.assignments is not None and reply.assignment != given:
                 what = f"{identity.member} receives {reply.assignment!r} in generation {identity.generation}"
@@ -315,11 +323,11 @@ class GroupReplies:
 
     def _begins(self, group: _Group, identity: GroupIdentity) -> None:
         if (member := group.members.get(identity.member)) is not None:
-            member.asking += 1
+            member.pending += 1
 
     def _ends(self, group: _Group, identity: GroupIdentity, now: int, renews: bool) -> None:
         if (member := group.members.get(identity.member)) is not None:
-            member.asking = max(member.asking - 1, 0)
+            member.pending = max(member.pending - 1, 0)
             member.renewed_max = now
             if renews:
                 member.renewed_min = now

@@ -47,23 +47,23 @@ class Transaction:
 class Ledger:
     """The transactions among the committed records of a partition.
 
-    of       the transaction of the record at each offset; None for markers and for records outside of transactions
-    stable   the last stable offset for each high watermark
-    fork     the fork of the log when it was read; an unclean election may change the records
-    blind    a record was deleted before it was read, so transactions may be unknown
+    transactions   the transaction of the record at each offset; None for markers and records outside of transactions
+    stable         the last stable offset for each high watermark
+    fork           the fork of the log when it was read; an unclean election may change the records
+    incomplete     a record was deleted before it was read, so transactions may be unknown
     """
 
     fork: int
     open: dict[int, Transaction] = field(factory=dict)
-    of: list[Transaction | None] = field(factory=list)
+    transactions: list[Transaction | None] = field(factory=list)
     stable: list[int] = field(factory=lambda: [0])
-    blind: bool = False
+    incomplete: bool = False
 
     def read(self, records: list[Record]) -> None:
-        for offset in range(len(self.of), len(records)):
+        for offset in range(len(self.transactions), len(records)):
             record = records[offset]
-            self.blind = self.blind or record == GONE
-            self.of.append(self._transaction(offset, record))
+            self.incomplete = self.incomplete or record == GONE
+            self.transactions.append(self._transaction(offset, record))
             self.stable.append(min((each.start for each in self.open.values()), default=offset + 1))
 
     def _transaction(self, offset: int, record: Record) -> Transaction | None:
@@ -77,7 +77,7 @@ class Ledger:
 
     def shows(self, offset: int, record: Record) -> bool:
         """Return whether a read_committed consumer receives this record."""
-        made = self.of[offset]
+        made = self.transactions[offset]
         return not record.control and (made is None or made.committed is True)
 
 
@@ -90,7 +90,7 @@ class Stability:
 
     def _ledger(self, truth: Truth) -> Ledger:
         ledger = self._ledgers.get(truth.key)
-        if ledger is None or ledger.fork != truth.fork or len(ledger.of) > len(truth.committed):
+        if ledger is None or ledger.fork != truth.fork or len(ledger.transactions) > len(truth.committed):
             ledger = self._ledgers[truth.key] = Ledger(truth.fork)
         ledger.read(truth.committed)
         return ledger
@@ -105,12 +105,12 @@ class Stability:
             return
         ledger = self._ledger(truth)
         watermark, found = partition.high_watermark, partition.stable_offset
-        if ledger.blind or watermark > len(ledger.of):
+        if ledger.incomplete or watermark > len(ledger.transactions):
             return
         expected = ledger.stable[watermark]
         if expected < watermark:
             self._replicas.world.counted("transaction open")
-        passed = any(made is not None and made.committed is None for made in ledger.of[expected:found])
+        passed = any(made is not None and made.committed is None for made in ledger.transactions[expected:found])
         if expected >= copy.start and (found < expected or passed):
             text = f"broker {broker.id} has last stable offset {found} for high watermark {watermark}, not {expected}"
             raise Violation(STABLE, f"{copy.key}: {text}")
@@ -132,7 +132,7 @@ class Stability:
         ledger = self._ledger(truth)
         received = records_of(result.records)
         upto = received[-1][0] + 1 if received else offset
-        if copy.epoch < truth.fork or truth.lost or ledger.blind or upto > len(ledger.of):
+        if copy.epoch < truth.fork or truth.lost or ledger.incomplete or upto > len(ledger.transactions):
             return
         records = truth.committed
         expected = [Seen(at, records[at].value.decode()) for at in range(offset, upto) if ledger.shows(at, records[at])]
@@ -149,7 +149,7 @@ class Stability:
         """Return whether records of transactions, or of their coordinators, may have been lost legally."""
         topics = {*self._replicas.world.transacted, TRANSACTIONS_TOPIC}
         lost = any(key.where.topic in topics and truth.fork != -1 for key, truth in self._replicas.truths.items())
-        return lost or any(ledger.blind for ledger in self._ledgers.values())
+        return lost or any(ledger.incomplete for ledger in self._ledgers.values())
 
     def unsettled(self) -> str | None:
         """Return an open transaction, as a text; None if there is none.
@@ -172,14 +172,14 @@ class Stability:
         """Return the end offset for consumers. `committed`: for the isolation level read_committed."""
         truth = self._replicas.truth(where)
         ledger = self._ledger(truth) if committed else None
-        return len(truth.committed) if ledger is None or ledger.blind else ledger.stable[-1]
+        return len(truth.committed) if ledger is None or ledger.incomplete else ledger.stable[-1]
 
     def final(self) -> dict[str, tuple[Seen, ...]]:
         """Return the records that read_committed consumers can read at the end, by partition."""
         found: dict[str, tuple[Seen, ...]] = {}
         for truth in self._truths():
             ledger = self._ledger(truth)
-            if not ledger.blind:
+            if not ledger.incomplete:
                 shown = [each for each in enumerate(truth.committed) if ledger.shows(*each)]
                 found[str(truth.key.where)] = tuple(Seen(at, record.value.decode()) for at, record in shown)
         return found

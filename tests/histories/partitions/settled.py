@@ -61,7 +61,7 @@ class SettledCluster:
         scenario.watermark(TWO, 3)
         self.data[znodes.CONTROLLER] = znodes.controller(ONE, 0)
         self.data[znodes.topic_path("t1")] = znodes.topic(TopicId("1" * 22), {0: held(1, 2)})
-        self.stated(STATE)
+        self.write_state(STATE)
         for broker in (ONE, TWO, THREE):
             self.data[znodes.broker_path(broker)] = b""
             self.broker(broker).metadata.states[HERE] = STATE
@@ -71,7 +71,7 @@ class SettledCluster:
         workload.producers = {(each, HERE, "all"): Producer(HERE) for each in (1, 2)}
         workload.consumers = {(each, HERE): Consumer(each, HERE, 3) for each in (1, 2)}
 
-    def stated(self, state: PartitionState) -> None:
+    def write_state(self, state: PartitionState) -> None:
         self.data[znodes.state_path(HERE)] = znodes.partition_state(state)
         self.versions[znodes.state_path(HERE)] = state.version
 
@@ -162,7 +162,7 @@ def _holds_a_reassigned_partition(cluster: SettledCluster) -> None:
     """Reassign the partition to broker 1 alone; broker 2 still follows."""
     state = evolve(STATE, isr=(ONE,), version=Version(7))
     cluster.data[znodes.topic_path("t1")] = znodes.topic(TopicId("1" * 22), {0: held(1)})
-    cluster.stated(state)
+    cluster.write_state(state)
     cluster.partition(ONE).assignment = held(1)
     cluster.role().isr = Isr((ONE,), Version(7))
     for broker in (ONE, TWO, THREE):
