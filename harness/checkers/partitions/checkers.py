@@ -14,7 +14,7 @@ from harness.checkers.partitions.stability import Stability
 from kraft_controller.core.commands import Command
 
 
-class Checkers:
+class ReplicationCheckers:
     """All checkers of a run. The simulator calls their methods at each event that they check."""
 
     def __init__(self, world: World) -> None:

@@ -90,7 +90,7 @@ class Replicas:
             self.reached("only one in sync")
 
     def _deletion_requested(self, topic: str) -> None:
-        """Exempt a topic whose deletion was requested from all checks."""
+        """Exempt a topic whose deletion was requested from the checks of committed records."""
         for key, truth in self.truths.items():
             if key.ident == self._idents.get(topic):
                 truth.fork = NEVER
@@ -102,7 +102,7 @@ class Replicas:
         self.world.counted(counted_as(point))
 
     def truth(self, where: TopicPartition) -> Truth:
-        """Return the truth of the partition of the topic that has this name now."""
+        """Return the truth of a partition of the topic that has this name now."""
         return self.truth_of(Key(where, self._idents[where.topic]))
 
     def truth_of(self, key: Key) -> Truth:
@@ -128,10 +128,8 @@ class Replicas:
             copy = self.copy(broker, truth.key.where)
             has = copy.has_of(truth.committed) if copy is not None and copy.key == truth.key else 0
             if has < len(truth.committed):
-                raise Violation(
-                    IN_SYNC,
-                    f"{truth.key}: broker {broker} {what} without offset {has} of {len(truth.committed)} committed",
-                )
+                text = f"{what} without the record at offset {has}; {len(truth.committed)} records are committed"
+                raise Violation(IN_SYNC, f"{truth.key}: broker {broker} {text}")
 
     def must_be_durable(self, broker: Broker, key: Key, offset: int, what: str) -> None:
         found = log_of(broker, key.where)

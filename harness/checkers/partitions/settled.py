@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.checkers.controller.settled import Data, absent, expected
-from harness.checkers.partitions.checkers import Checkers
+from harness.checkers.partitions.checkers import ReplicationCheckers
 from harness.checkers.partitions.observed import Broker
 from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
@@ -16,6 +16,7 @@ States = Mapping[TopicPartition, tuple[PartitionState, Assignment]]
 
 
 def apart(data: Data, versions: Mapping[str, int], brokers: Mapping[BrokerId, Broker], count: int) -> str | None:
+    """Return the first difference between the state in the store and the brokers; None if there is none."""
     missing = absent(data, brokers, count)
     if missing is not None:
         return missing
@@ -56,9 +57,11 @@ def _unlike(broker: Broker, states: States) -> str | None:
     return None
 
 
-def unequal(checkers: Checkers) -> str | None:
-    """Return the first difference between replicas, uncommitted record, or request without a reply; None if there is
-    none."""
+def unequal(checkers: ReplicationCheckers) -> str | None:
+    """Return the first difference between replicas, uncommitted record, or request without a reply.
+
+    Return None if there is none.
+    """
     replicas, world = checkers.replicas, checkers.replicas.world
     for key, producer in world.workload.producers.items():
         if not replicas.exists(producer.where):

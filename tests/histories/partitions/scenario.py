@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from attrs import define, evolve, field, frozen
 
 from harness.checkers.oracle_state import Violation
-from harness.checkers.partitions.checkers import Checkers
+from harness.checkers.partitions.checkers import ReplicationCheckers
 from harness.checkers.partitions.copies import GONE, Record, ident_of
 from harness.checkers.partitions.observed import Replicated
 from harness.history import Change
@@ -250,7 +250,7 @@ class World:
     workload: Workload = field(factory=Workload)
     counts: list[str] = field(factory=list)
     transacted: frozenset[str] = frozenset()
-    checkers: Checkers = field(init=False)
+    checkers: ReplicationCheckers = field(init=False)
 
     def counted(self, what: str) -> None:
         self.counts.append(what)
@@ -269,7 +269,7 @@ class Scenario:
         # By default every record is old enough to be deleted by retention.
         replication = Replicated(ReplicaSettings(), LogConfig(retention_ms=0), durable=True, anywhere=True)
         self.world = World(self.store, replication, {each: Member(each) for each in ALL})
-        self.checkers = self.world.checkers = Checkers(cast("PartitionsWorld", self.world))
+        self.checkers = self.world.checkers = ReplicationCheckers(cast("PartitionsWorld", self.world))
         self.unchecked = False
         """True while the checkers do not see changes."""
 

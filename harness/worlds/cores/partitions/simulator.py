@@ -11,7 +11,7 @@ from attrs import evolve
 
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
-from harness.checkers.partitions.checkers import Checkers
+from harness.checkers.partitions.checkers import ReplicationCheckers
 from harness.checkers.partitions.observed import Broker, Replicated
 from harness.checkers.records import members
 from harness.checkers.records.case import prepared
@@ -115,13 +115,13 @@ class PartitionsSimulator(ControllerSimulator):
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.replication = replicated(script)
         self.reads_anywhere = self.replication.anywhere
-        self.checkers = Checkers(self)
+        self.checkers = ReplicationCheckers(self)
         self.tapes: dict[str, Recorder] = {}
         """By group: what its members were told."""
         self.transacted = frozenset(name_of(op.topic) for op in script.ops if isinstance(op, Transact))
         """The topics that transactions write to."""
         self.journal = Journal()
-        self.bearers = 0
+        self.incarnations = 0
         """The number of initializations of transactional ids."""
         self._producers = 0
         self.acknowledged_at: list[int] = []

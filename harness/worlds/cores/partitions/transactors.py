@@ -133,8 +133,8 @@ class Transactor(Party):
             return self._coordinate(messages.Init(self.id, TIMEOUT_MS, fresh=self.world.new_producer()))
 
         reply = yield from self._insist(init)
-        self.world.bearers += 1
-        identity = self._identity = Identity(reply.producer, reply.epoch, self.world.bearers)
+        self.world.incarnations += 1
+        identity = self._identity = Identity(reply.producer, reply.epoch, self.world.incarnations)
         silent, self._silent = self._silent, []
         for former, where in silent:
             yield from self._comes_back(former, where)
