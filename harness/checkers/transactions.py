@@ -17,9 +17,9 @@ from attrs import define, field, frozen
 
 from harness.checkers.broken import Broken
 
-WHOLE: Final = "a transaction is atomic"
-STANDS: Final = "records that were read as committed stay, and none appear before them"
-PLACED: Final = "offsets commit with their transaction"
+ATOMIC: Final = "a transaction is atomic"
+STABLE_READS: Final = "records that were read as committed stay, and none appear before them"
+OFFSETS: Final = "offsets commit with their transaction"
 FENCED: Final = "a fenced transactional producer writes nothing"
 
 NOWHERE: Final = -1
@@ -121,25 +121,25 @@ def judge(journal: Journal) -> Iterator[Broken]:
     """Yield the violations, the most severe first."""
     for what in journal.fenced:
         yield Broken(FENCED, what)
-    yield from _placed(journal)
-    yield from _whole(journal)
-    yield from _stands(journal)
+    yield from _offsets(journal)
+    yield from _atomic(journal)
+    yield from _stable_reads(journal)
 
 
-def _placed(journal: Journal) -> Iterator[Broken]:
+def _offsets(journal: Journal) -> Iterator[Broken]:
     by = {place: made for made in journal.transactions for place in made.positions.items()}
     for reply in journal.positions:
         made = by.get((reply.where, reply.offset))
         shows = f"a coordinator returned offset {reply.offset} for {reply.where}"
         if made is None and reply.offset != NOWHERE:
-            yield Broken(PLACED, f"{shows}, which no transaction committed")
+            yield Broken(OFFSETS, f"{shows}, which no transaction committed")
         elif made is not None and made.outcome in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED):
-            yield Broken(PLACED, f"{shows}, and its transaction {made.outcome.value}")
+            yield Broken(OFFSETS, f"{shows}, and its transaction {made.outcome.value}")
         elif made is not None and reply.answered < made.requested:
-            yield Broken(PLACED, f"{shows} before the commit of its transaction was requested")
+            yield Broken(OFFSETS, f"{shows} before the commit of its transaction was requested")
         newer = next((each for each in journal.transactions if _must_be_visible(each, reply)), None)
         if newer is not None:
-            yield Broken(PLACED, f"{shows} after the commit of offset {newer.positions[reply.where]} was acknowledged")
+            yield Broken(OFFSETS, f"{shows} after the commit of offset {newer.positions[reply.where]} was acknowledged")
 
 
 def _must_be_visible(made: Transaction, reply: PositionReply) -> bool:
@@ -149,10 +149,10 @@ def _must_be_visible(made: Transaction, reply: PositionReply) -> bool:
     return made.positions.get(reply.where, NOWHERE) > reply.offset
 
 
-def _whole(journal: Journal) -> Iterator[Broken]:
+def _atomic(journal: Journal) -> Iterator[Broken]:
     shown = {seen.value: read.partition for read in journal.reads for seen in read.seen}
     rest = {seen.value: partition for partition, found in journal.final.items() for seen in found}
-    at = {(reply.where, reply.offset) for reply in journal.positions}
+    returned = {(reply.where, reply.offset) for reply in journal.positions}
     last = {reply.where: reply.offset for reply in journal.positions if reply.stable}
     for transaction in journal.transactions:
         values = transaction.values
@@ -160,12 +160,14 @@ def _whole(journal: Journal) -> Iterator[Broken]:
             for value in values:
                 if value in shown or value in rest:
                     text = f"{value} of {values[value]} is visible to read_committed consumers"
-                    yield Broken(WHOLE, f"{text}, and its transaction {transaction.outcome.value}")
+                    yield Broken(ATOMIC, f"{text}, and its transaction {transaction.outcome.value}")
             continue
         if not journal.complete:
             continue
         there = [f"{value} is in {where}" for value, where in values.items() if rest.get(value) == where]
-        there += [f"{where} is at {offset}" for where, offset in transaction.positions.items() if (where, offset) in at]
+        there += [
+            f"{where} is at {offset}" for where, offset in transaction.positions.items() if (where, offset) in returned
+        ]
         lacks = [f"{value} is not in {where}" for value, where in values.items() if rest.get(value) != where]
         lacks += [
             f"{where} is not at {offset}"
@@ -174,10 +176,10 @@ def _whole(journal: Journal) -> Iterator[Broken]:
         ]
         if lacks and (there or transaction.outcome is TransactionOutcome.COMMITTED):
             others = f", and {there[0]}" if there else ""
-            yield Broken(WHOLE, f"{lacks[0]}; its transaction {transaction.outcome.value}{others}")
+            yield Broken(ATOMIC, f"{lacks[0]}; its transaction {transaction.outcome.value}{others}")
 
 
-def _stands(journal: Journal) -> Iterator[Broken]:
+def _stable_reads(journal: Journal) -> Iterator[Broken]:
     final: Mapping[str, tuple[Seen, ...]] = journal.final
     for read in journal.reads:
         if read.partition not in final:
@@ -192,4 +194,4 @@ def _stands(journal: Journal) -> Iterator[Broken]:
                 else f"a consumer did not receive {other.value if other else '?'} at offset "
                 f"{other.offset if other else '?'}, which is there at the end"
             )
-            yield Broken(STANDS, f"{read.partition} from {read.start} to {read.end}: {what}")
+            yield Broken(STABLE_READS, f"{read.partition} from {read.start} to {read.end}: {what}")

@@ -157,7 +157,7 @@ EQUIVALENT: Final[dict[str, str]] = {
         "the same offset at a later time gives the same answer at any time"
     ),
     # -- transactions --------------------------------------------------------------------------------------
-    "checkers.transactions _placed: `reply.answered <= made.requested` for `reply.answered < made.requested`": (
+    "checkers.transactions _offsets: `reply.answered <= made.requested` for `reply.answered < made.requested`": (
         "no two moments of a journal are the same"
     ),
     "checkers.transactions _must_be_visible: `made.ended >= reply.requested` for `made.ended > reply.requested`": (

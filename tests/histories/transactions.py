@@ -8,10 +8,10 @@ from typing import Final, TypeAlias
 from attrs import frozen
 
 from harness.checkers.transactions import (
+    ATOMIC,
     FENCED,
-    PLACED,
-    STANDS,
-    WHOLE,
+    OFFSETS,
+    STABLE_READS,
     Journal,
     PositionReply,
     Read,
@@ -105,10 +105,10 @@ for _outcome, _here, _there, _legal in (
     _two.__name__ = (
         f"two values, {_outcome.name.lower()}, {'' if _here else 'not '}here, {'' if _there else 'not '}there"
     )
-    example(*() if _legal else (WHOLE,))(_two)
+    example(*() if _legal else (ATOMIC,))(_two)
 
 
-@example(WHOLE, STANDS)
+@example(ATOMIC, STABLE_READS)
 def aborted_value_was_read(j: Journal) -> None:
     two(j, ABORTED, here=False, there=False)
     j.reads.append(Read(HERE, 0, 1, (Seen(0, "a"),)))
@@ -120,7 +120,7 @@ def reads_stop_before_open_transactions(j: Journal) -> None:
     j.reads += [Read(HERE, 0, 2, (Seen(0, "a"),)), Read(THERE, 1, 3, ()), Read("t8-2", 0, 1, (Seen(0, "c"),))]
 
 
-@example(STANDS)
+@example(STABLE_READS)
 def read_past_an_open_transaction(j: Journal) -> None:
     two(j, COMMITTED, here=True, there=True)
     j.reads += [Read("t8-2", 0, 1, (Seen(0, "c"),)), Read(THERE, 0, 3, ())]
@@ -133,20 +133,20 @@ def record_at_the_end_of_a_read_is_not_part_of_it(j: Journal) -> None:
     j.reads.append(Read(HERE, 0, 3, (Seen(0, "a"),)))
 
 
-@example(STANDS)
+@example(STABLE_READS)
 def value_was_read_at_another_offset(j: Journal) -> None:
     two(j, COMMITTED, here=True, there=True)
     j.reads.append(Read(HERE, 0, 3, (Seen(1, "a"),)))
 
 
-@example(STANDS)
+@example(STABLE_READS)
 def values_were_read_in_another_order(j: Journal) -> None:
     two(j, COMMITTED, here=True, there=True)
     j.final[HERE] = (Seen(0, "a"), Seen(1, "c"))
     j.reads.append(Read(HERE, 0, 3, (Seen(1, "c"), Seen(0, "a"))))
 
 
-@example(WHOLE)
+@example(ATOMIC)
 def value_is_in_the_other_partition(j: Journal) -> None:
     two(j, COMMITTED, here=True, there=True)
     j.final = {HERE: (Seen(0, "b"),), THERE: (Seen(0, "a"),)}
@@ -158,7 +158,7 @@ def incomplete_final_records_are_not_judged(j: Journal) -> None:
     j.complete = False
 
 
-@example(WHOLE)
+@example(ATOMIC)
 def aborted_value_beside_a_committed_one(j: Journal) -> None:
     two(j, COMMITTED, here=True, there=True)
     made = j.begin(1)
@@ -197,19 +197,19 @@ def committed_offsets_are_returned(j: Journal) -> None:
     j.complete = True
 
 
-@example(PLACED)
+@example(OFFSETS)
 def aborted_offset_is_returned(j: Journal) -> None:
     commit(j, 3, ABORTED)
     fetch(j, 3, stable=False)
 
 
-@example(PLACED)
+@example(OFFSETS)
 def offset_of_an_open_transaction_is_returned(j: Journal) -> None:
     commit(j, 3, OPEN)
     fetch(j, 3)
 
 
-@example(PLACED)
+@example(OFFSETS)
 def offset_is_returned_before_the_commit_is_requested(j: Journal) -> None:
     made = commit(j, 3, OPEN)
     fetch(j, 3, stable=False)
@@ -230,13 +230,13 @@ def offset_of_an_unknown_outcome_is_returned(j: Journal) -> None:
     j.complete = True
 
 
-@example(PLACED)
+@example(OFFSETS)
 def committed_offset_is_not_returned(j: Journal) -> None:
     commit(j, 3, COMMITTED)
     fetch(j, -1)
 
 
-@example(PLACED)
+@example(OFFSETS)
 def older_offset_is_returned(j: Journal) -> None:
     commit(j, 3, COMMITTED)
     commit(j, 5, COMMITTED)
@@ -271,13 +271,13 @@ def groups_have_separate_offsets(j: Journal) -> None:
     fetch(j, -1)
 
 
-@example(PLACED)
+@example(OFFSETS)
 def uncommitted_offset_is_returned(j: Journal) -> None:
     commit(j, 3, COMMITTED)
     fetch(j, 4)
 
 
-@example(PLACED)
+@example(OFFSETS)
 def offset_of_another_group_is_returned(j: Journal) -> None:
     commit(j, 3, COMMITTED, OTHER)
     fetch(j, 3)
@@ -297,13 +297,13 @@ def both(journal: Journal, outcome: TransactionOutcome, there: bool) -> Transact
     return made
 
 
-@example(WHOLE)
+@example(ATOMIC)
 def value_is_visible_and_its_offset_is_not(j: Journal) -> None:
     both(j, REQUESTED, there=True)
     fetch(j, -1)
 
 
-@example(WHOLE)
+@example(ATOMIC)
 def offset_is_visible_and_its_value_is_not(j: Journal) -> None:
     both(j, REQUESTED, there=False)
     fetch(j, 3)

@@ -103,7 +103,7 @@ class Commitment:
             elif now - since > 3 * settings.lag_time_max_ms and all(
                 follower.end_offset < end for follower in role.followers.values()
             ):
-                text = f"is the only ISR member and has {end} records, with high watermark {watermark} since {since} ms"
+                text = f"is the only ISR member, with log end {end}, but high watermark {watermark} since {since} ms"
                 raise Violation(ALONE, f"{key[1]}: broker {broker.id} {text}")
 
     # -- replies to clients -------------------------------------------------------------------------------

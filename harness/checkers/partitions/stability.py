@@ -140,7 +140,7 @@ class Stability:
         if found != expected:
             wrong = next(each for each in [*found, *expected] if (each in found) != (each in expected))
             verb = "receives" if wrong in found else "does not receive"
-            text = f"a read_committed consumer {verb} {wrong} from broker {broker.id} in {offset} to {upto}"
+            text = f"a read_committed consumer of broker {broker.id} {verb} {wrong} between {offset} and {upto}"
             raise Violation(VISIBLE, f"{copy.key}: {text}")
 
     # -- after the run -------------------------------------------------------------------------------------
