@@ -1,9 +1,10 @@
-"""What producers with transactions, and those who read only what they have committed, are promised.
+"""The guarantees of transactional producers and of read_committed consumers.
 
-A transaction is atomic, in all its partitions; nobody reads past one that is open, so what is read
-stays, and nothing turns up behind a reader's back; and whoever bears a name after another one has taken it from him.
-A position of a group that is committed in one counts with it: nobody is shown it before, and whoever asks for what no
-open transaction may change, when it was said that it counts, is shown it or a newer one.
+A transaction is atomic in all its partitions. A read_committed consumer does not read past an open transaction, so the
+records that it has read stay, and no record appears later before its position. A producer whose transactional id was
+initialized again is fenced: it writes nothing. A group's offset that is committed in a transaction counts only with it.
+No reply shows the offset before the commit was requested. After the commit was acknowledged, a fetch that waits for
+open transactions returns this offset or a newer one.
 """
 
 from __future__ import annotations
@@ -16,14 +17,13 @@ from attrs import define, field, frozen
 
 from harness.checkers.broken import Broken
 
-WHOLE: Final = "a transaction is atomic"
-STANDS: Final = "records that were read as committed stay, and none appear before them"
-PLACED: Final = "offsets commit with their transaction"
+ATOMIC: Final = "a transaction is atomic"
+STABLE_READS: Final = "records that were read as committed stay, and none appear before them"
+OFFSETS: Final = "offsets commit with their transaction"
 FENCED: Final = "a fenced transactional producer writes nothing"
 
-
 NOWHERE: Final = -1
-"""The position of whoever has none."""
+"""The position of a group that has committed none."""
 
 
 class Seen(NamedTuple):
@@ -31,33 +31,35 @@ class Seen(NamedTuple):
     value: str
 
 
-class End(Enum):
-    OPEN = "its end was never requested"
-    ASKED = "its commit was requested, and the outcome is unknown"
-    COUNTS = "its commit was acknowledged"
-    ABORTED = "it was aborted"
+class TransactionOutcome(Enum):
+    OPEN = "was never ended by its producer"
+    REQUESTED = "has a requested commit of unknown outcome"
+    COMMITTED = "has an acknowledged commit"
+    ABORTED = "was aborted"
 
 
 @define(eq=False)
 class Transaction:
-    """values      by value the partition that it was written to
-    positions   by group and partition; of one group in one partition they ascend
-    asked       the moment of the journal when somebody asked that it counts
-    told        the one when it was said how it ended
+    """A transaction, as its producer sees it. Moments are those of the journal.
+
+    incarnation   the number of the producer; each initialization of a transactional id gets another number
+    values        the partition of each written value, by value
+    positions     the committed offsets, by group and partition; those of one group in one partition ascend
+    requested     the moment when the producer requested the commit
+    ended         the moment when the producer received the outcome
     """
 
-    bearer: int
-    """Who: of each name another number for each that has borne it."""
+    incarnation: int
     values: dict[str, str] = field(factory=dict)
     positions: dict[str, int] = field(factory=dict)
-    end: End = End.OPEN
-    asked: int = 0
-    told: int = 0
+    outcome: TransactionOutcome = TransactionOutcome.OPEN
+    requested: int = 0
+    ended: int = 0
 
 
 @frozen
 class Read:
-    """From `start` on, and behind what was read at `end`."""
+    """The records that a read_committed consumer received while its position moved from `start` to `end`."""
 
     partition: str
     start: int
@@ -66,113 +68,118 @@ class Read:
 
 
 @frozen
-class Look:
-    """What a coordinator says where a group is, between two moments of the journal.
+class PositionReply:
+    """A group's position, as a coordinator returned it between two moments of the journal.
 
-    stable   it was asked for what no open transaction may change
+    where    the group and the partition
+    stable   the request waits for open transactions that may change the position
     """
 
     where: str
     offset: int
     stable: bool
-    asked: int
+    requested: int
     answered: int
 
 
 @define(eq=False)
 class Journal:
-    """looks      in the order in which they were answered; the last that is stable was when everything had come to rest
-    fenced     what was seen at once: somebody wrote who was one no more
-    final      by partition all that stands when everything has come to rest
-    complete   whether that is known of all partitions
+    """The history of the transactions of a run.
+
+    positions   in the order of the replies; the last stable one of each group came after the last fault
+    fenced      requests of fenced producers that succeeded, as texts
+    final       the records that read_committed consumers can read after the last fault, by partition
+    complete    `final` has all partitions
     """
 
     transactions: list[Transaction] = field(factory=list)
     reads: list[Read] = field(factory=list)
-    looks: list[Look] = field(factory=list)
+    positions: list[PositionReply] = field(factory=list)
     fenced: list[str] = field(factory=list)
     final: dict[str, tuple[Seen, ...]] = field(factory=dict)
     complete: bool = False
     _moments: int = 0
 
-    def begins(self, bearer: int) -> Transaction:
-        made = Transaction(bearer)
+    def begin(self, incarnation: int) -> Transaction:
+        made = Transaction(incarnation)
         self.transactions.append(made)
         return made
 
-    def asks(self, made: Transaction) -> None:
-        made.end, made.asked = End.ASKED, self.moment()
+    def request_commit(self, made: Transaction) -> None:
+        made.outcome, made.requested = TransactionOutcome.REQUESTED, self.moment()
 
-    def told(self, made: Transaction, end: End) -> None:
-        made.end, made.told = end, self.moment()
+    def end(self, made: Transaction, outcome: TransactionOutcome) -> None:
+        made.outcome, made.ended = outcome, self.moment()
 
     def moment(self) -> int:
-        """Each is later than the one before."""
+        """Return the next moment. Each is later than the one before."""
         self._moments += 1
         return self._moments
 
 
 def judge(journal: Journal) -> Iterator[Broken]:
-    """The gravest first."""
+    """Yield the violations, the most severe first."""
     for what in journal.fenced:
         yield Broken(FENCED, what)
-    yield from _placed(journal)
-    yield from _whole(journal)
-    yield from _stands(journal)
+    yield from _offsets(journal)
+    yield from _atomic(journal)
+    yield from _stable_reads(journal)
 
 
-def _placed(journal: Journal) -> Iterator[Broken]:
+def _offsets(journal: Journal) -> Iterator[Broken]:
     by = {place: made for made in journal.transactions for place in made.positions.items()}
-    for look in journal.looks:
-        made = by.get((look.where, look.offset))
-        shows = f"{look.where} is said to be at {look.offset}"
-        if made is None and look.offset != NOWHERE:
-            yield Broken(PLACED, f"{shows}, which was never committed")
-        elif made is not None and made.end in (End.OPEN, End.ABORTED):
-            yield Broken(PLACED, f"{shows}, and of its transaction: {made.end.value}")
-        elif made is not None and look.answered < made.asked:
-            yield Broken(PLACED, f"{shows}, before the commit of its transaction was requested")
-        newer = next((each for each in journal.transactions if _counts_beyond(each, look)), None)
+    for reply in journal.positions:
+        made = by.get((reply.where, reply.offset))
+        shows = f"a coordinator returned offset {reply.offset} for {reply.where}"
+        if made is None and reply.offset != NOWHERE:
+            yield Broken(OFFSETS, f"{shows}, which no transaction committed")
+        elif made is not None and made.outcome in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED):
+            yield Broken(OFFSETS, f"{shows}, and its transaction {made.outcome.value}")
+        elif made is not None and reply.answered < made.requested:
+            yield Broken(OFFSETS, f"{shows} before the commit of its transaction was requested")
+        newer = next((each for each in journal.transactions if _must_be_visible(each, reply)), None)
         if newer is not None:
-            yield Broken(PLACED, f"{shows}, and that {newer.positions[look.where]} counts had been said before")
+            yield Broken(OFFSETS, f"{shows} after the commit of offset {newer.positions[reply.where]} was acknowledged")
 
 
-def _counts_beyond(made: Transaction, look: Look) -> bool:
-    """Whoever asked for it then must see its position, or a newer one."""
-    if not look.stable or made.end is not End.COUNTS or made.told > look.asked:
+def _must_be_visible(made: Transaction, reply: PositionReply) -> bool:
+    """Return whether the transaction's position is newer than the reply's, and was acknowledged before the request."""
+    if not reply.stable or made.outcome is not TransactionOutcome.COMMITTED or made.ended > reply.requested:
         return False
-    return made.positions.get(look.where, NOWHERE) > look.offset
+    return made.positions.get(reply.where, NOWHERE) > reply.offset
 
 
-def _whole(journal: Journal) -> Iterator[Broken]:
+def _atomic(journal: Journal) -> Iterator[Broken]:
     shown = {seen.value: read.partition for read in journal.reads for seen in read.seen}
     rest = {seen.value: partition for partition, found in journal.final.items() for seen in found}
-    at = {(look.where, look.offset) for look in journal.looks}
-    last = {look.where: look.offset for look in journal.looks if look.stable}
+    returned = {(reply.where, reply.offset) for reply in journal.positions}
+    last = {reply.where: reply.offset for reply in journal.positions if reply.stable}
     for transaction in journal.transactions:
         values = transaction.values
-        if transaction.end in (End.OPEN, End.ABORTED):
+        if transaction.outcome in (TransactionOutcome.OPEN, TransactionOutcome.ABORTED):
             for value in values:
                 if value in shown or value in rest:
-                    where = values[value]
-                    yield Broken(WHOLE, f"{value} is read from {where}, and its transaction: {transaction.end.value}")
+                    text = f"{value} of {values[value]} is visible to read_committed consumers"
+                    yield Broken(ATOMIC, f"{text}, and its transaction {transaction.outcome.value}")
             continue
         if not journal.complete:
             continue
         there = [f"{value} is in {where}" for value, where in values.items() if rest.get(value) == where]
-        there += [f"{where} is at {offset}" for where, offset in transaction.positions.items() if (where, offset) in at]
+        there += [
+            f"{where} is at {offset}" for where, offset in transaction.positions.items() if (where, offset) in returned
+        ]
         lacks = [f"{value} is not in {where}" for value, where in values.items() if rest.get(value) != where]
         lacks += [
             f"{where} is not at {offset}"
             for where, offset in transaction.positions.items()
             if last.get(where, offset) < offset
         ]
-        if lacks and (there or transaction.end is End.COUNTS):
+        if lacks and (there or transaction.outcome is TransactionOutcome.COMMITTED):
             others = f", and {there[0]}" if there else ""
-            yield Broken(WHOLE, f"{lacks[0]}; of its transaction: {transaction.end.value}{others}")
+            yield Broken(ATOMIC, f"{lacks[0]}; its transaction {transaction.outcome.value}{others}")
 
 
-def _stands(journal: Journal) -> Iterator[Broken]:
+def _stable_reads(journal: Journal) -> Iterator[Broken]:
     final: Mapping[str, tuple[Seen, ...]] = journal.final
     for read in journal.reads:
         if read.partition not in final:
@@ -182,8 +189,9 @@ def _stands(journal: Journal) -> Iterator[Broken]:
             one = next((seen for seen in read.seen if seen not in stands), None)
             other = next((seen for seen in stands if seen not in read.seen), None)
             what = (
-                f"{one.value} was read at {one.offset}, and does not stand there"
+                f"a consumer read {one.value} at offset {one.offset}, which is not there at the end"
                 if one is not None
-                else f"{other.value if other else '?'} stands at {other.offset if other else '?'}, and was passed over"
+                else f"a consumer did not receive {other.value if other else '?'} at offset "
+                f"{other.offset if other else '?'}, which is there at the end"
             )
-            yield Broken(STANDS, f"{read.partition} from {read.start} to {read.end}: {what}")
+            yield Broken(STABLE_READS, f"{read.partition} from {read.start} to {read.end}: {what}")

@@ -31,7 +31,7 @@ from tests.histories.corrupt import CORRUPTIONS
 from tests.histories.ensemble import PATHS, legal
 from tests.histories.mutate import mutated
 from tests.histories.operations import KINDS, corrupt, true_history, without_zxids
-from tests.histories.partitions import cleaning, shares
+from tests.histories.partitions import assignments, cleaning
 from tests.histories.partitions import settled as at_rest
 from tests.histories.records.corpus import histories, summary
 from tests.histories.store import EXAMPLES
@@ -61,7 +61,9 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
         *_named("checkers.controller", "case controllers partitions settled"),
         "harness.checkers.controller",
     ),
-    "partitions": _named("checkers.partitions", "commitment copies disks keeper lives logs replicas settled shares"),
+    "partitions": _named(
+        "checkers.partitions", "assignments checkers commitment copies disks logs processes replicas settled"
+    ),
     "records": _named("checkers.records", "case groups judge lost members polls values verify"),
     "transactions": _named("checkers", "transactions"),
 }
@@ -269,15 +271,15 @@ def _decided(history: linear.History, modelled: algebra.Modelled) -> Action:
 def partitions_corpus() -> Actions:
     yield "an id", lambda: ident_of(TopicId("T1" + "0" * 20))
     yield from at_rest.actions()
-    yield from shares.actions()
+    yield from assignments.actions()
     yield from cleaning.actions()
-    for example in partitions.STORIES.values():
+    for example in partitions.EXAMPLES.values():
         for so in (False, True):
             yield f"{example.name}{'' if so else ', not'}", _partitions_result(example, so)
 
 
-def _partitions_result(example: partitions.Told, so: bool) -> Action:
-    return lambda: example.said(so)
+def _partitions_result(example: partitions.Example, so: bool) -> Action:
+    return lambda: example.result(so)
 
 
 def records_corpus() -> Actions:

@@ -125,7 +125,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     " `watermark > len(truth.committed)`": "compares committed records again, and none is new",
     "checkers.partitions.logs Logs._compare: without `watermark > len(truth.committed)` in `leads and watermark >"
     " len(truth.committed)`": "compares committed records again, and none is new",
-    "checkers.partitions.logs Logs._grew: 2 for 1 in `-1`": "no producer's number is below 0",
+    "checkers.partitions.logs Logs._append: 2 for 1 in `-1`": "no sequence is below 0",
     "checkers.partitions.copies read_all: 2 for 1 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies read_all: 31 for 30 in `1 << 30`": "no log of a run has as many bytes as that",
     "checkers.partitions.copies common: never `one[since:least] == other[since:least]`": (
@@ -157,10 +157,10 @@ EQUIVALENT: Final[dict[str, str]] = {
         "the same offset at a later time gives the same answer at any time"
     ),
     # -- transactions --------------------------------------------------------------------------------------
-    "checkers.transactions _placed: `look.answered <= made.asked` for `look.answered < made.asked`": (
+    "checkers.transactions _offsets: `reply.answered <= made.requested` for `reply.answered < made.requested`": (
         "no two moments of a journal are the same"
     ),
-    "checkers.transactions _counts_beyond: `made.told >= look.asked` for `made.told > look.asked`": (
+    "checkers.transactions _must_be_visible: `made.ended >= reply.requested` for `made.ended > reply.requested`": (
         "no two moments of a journal are the same"
     ),
     "checkers.transactions Journal.moment: 2 for 1 in `self._moments += 1`": "each moment is later than the one before",

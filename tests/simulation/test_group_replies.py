@@ -57,7 +57,7 @@ class Coordinator:
 
     def ask(self, ask: Ask) -> Ticket:
         self._tickets += 1
-        self.replies.asked(Ticket(self._tickets), ask, self.now)
+        self.replies.requested(Ticket(self._tickets), ask, self.now)
         return Ticket(self._tickets)
 
     def answer(self, ticket: Ticket, reply: Reply) -> None:

@@ -58,7 +58,7 @@ def healthy(outcome: Outcome) -> dict[str, int]:
 
 
 def committed(made: PartitionsWorld) -> list[bytes]:
-    return [record.value for record in made.keeper.replicas.truth(T0).committed]
+    return [record.value for record in made.checkers.replicas.truth(T0).committed]
 
 
 def test_written_records_are_on_all_replicas_and_read() -> None:
@@ -67,7 +67,7 @@ def test_written_records_are_on_all_replicas_and_read() -> None:
     assert len(committed(made)) == len(set(committed(made))) >= 4
     assert counts["reads"] >= 1
     for broker in made.brokers.values():
-        assert [record.value for record in made.keeper.replicas.copies[broker.id][T0].records] == committed(made)
+        assert [record.value for record in made.checkers.replicas.copies[broker.id][T0].records] == committed(made)
 
 
 def test_the_leader_is_killed_and_nothing_is_lost_or_twice() -> None:
@@ -119,7 +119,7 @@ def test_power_takes_what_the_disk_has_not_and_the_others_bring_it_back() -> Non
 
 def test_an_empty_disk_is_filled_again() -> None:
     made, _ = played(*WRITTEN, WipeBroker(900, 200, 3))
-    assert len(made.keeper.replicas.copies[3][T0].records) == len(committed(made)) >= 4
+    assert len(made.checkers.replicas.copies[3][T0].records) == len(committed(made)) >= 4
 
 
 def test_a_disk_that_breaks_takes_its_leader_out() -> None:
@@ -170,7 +170,7 @@ def test_a_leader_that_lost_records_between_two_controllers_leads_in_another_epo
         Produce(850, 2, 2, 0, 4, "one"),
     )
     where = TopicPartition("t2", 0)
-    assert made.keeper.replicas.truth(where).led > 0
+    assert made.checkers.replicas.truth(where).led > 0
 
 
 # -- what goes because it may ----------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_deleted_records_are_gone_on_all_replicas() -> None:
     late = Consume(1_500, 2, 1, 0)
     made, counts = played(*WRITTEN, KillBroker(950, 400, 3), gone, Produce(1_300, 1, 1, 0, 3), late)
     assert counts["delete records NONE"] >= 1
-    starts = {made.keeper.replicas.copies[broker][T0].start for broker in made.brokers}
+    starts = {made.checkers.replicas.copies[broker][T0].start for broker in made.brokers}
     assert len(starts) == 1
     assert 0 < starts.pop() < len(committed(made))
     assert counts["acknowledged all"] == 7
@@ -193,7 +193,7 @@ def test_a_log_that_is_too_long_loses_its_oldest_records_and_comes_back_without_
     made, counts = played(Replication(0, retention_bytes=600), *WRITTEN, *many, KillBroker(1_700, 200, 2))
     assert counts["acknowledged all"] == 68
     for broker in made.brokers:
-        assert 0 < made.keeper.replicas.copies[broker][T0].start <= len(committed(made))
+        assert 0 < made.checkers.replicas.copies[broker][T0].start <= len(committed(made))
 
 
 # -- many ------------------------------------------------------------------------------------------------

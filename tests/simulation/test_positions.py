@@ -80,7 +80,7 @@ def test_compaction_keeps_newest_offsets_for_moved_replica() -> None:
     )
     assert counts["positions acknowledged"] >= 62
     assert counts["records replaced"] >= 20
-    committed = len(made.keeper.replicas.truth(WHERE).committed)
+    committed = len(made.checkers.replicas.truth(WHERE).committed)
     for broker in made.brokers.values():
         log = broker.disk.logs.logs[WHERE.topic, WHERE.partition]
         assert log.end_offset == committed
@@ -103,8 +103,8 @@ def test_retention_deletes_old_records_on_followers_too() -> None:
     )
     where = TopicPartition("t1", 0)
     assert counts["acknowledged all"] == 36
-    starts = [made.keeper.replicas.copies[broker][where].start for broker in made.brokers]
-    assert all(0 < start <= len(made.keeper.replicas.truth(where).committed) for start in starts)
+    starts = [made.checkers.replicas.copies[broker][where].start for broker in made.brokers]
+    assert all(0 < start <= len(made.checkers.replicas.truth(where).committed) for start in starts)
 
 
 def test_late_commit_of_earlier_generation_is_refused() -> None:

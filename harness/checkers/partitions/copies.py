@@ -1,4 +1,4 @@
-"""The data of the replication checkers: records, each replica's log, and the truth about each partition."""
+"""The data of the replication checkers: records, each replica's log, and the true state of each partition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROL: Final = 0x20
 
 class Record(NamedTuple):
     epoch: int
-    """The leader epoch under which it was written."""
+    """The leader epoch in which the record was written."""
     value: bytes
     producer: int
     sequence: int
@@ -27,7 +27,7 @@ class Record(NamedTuple):
     time: int = -1
     producer_epoch: int = 0
     attributes: int = 0
-    """Those of its batch."""
+    """The attributes of the record's batch, TRANSACTIONAL and CONTROL only."""
 
     @property
     def control(self) -> bool:
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 Ident: TypeAlias = bytes
-"""The id of a topic: a new topic of the same name has another one."""
+"""The id of a topic. A new topic of the same name has another id."""
 
 
 @cache
@@ -58,24 +58,26 @@ class Key:
 
 
 GONE: Final = Record(-1, b"", -1, -1)
-"""Stands for a record that compaction removed, or that was gone before it was read."""
+"""A placeholder for a record that compaction removed, or that was deleted before the checkers read it."""
 COMPACTED: Final = frozenset(INTERNAL)
 """Topics that are compacted: a later record of a key replaces the earlier ones."""
 
 
 @define(eq=False)
 class Copy:
-    """One broker's log when it was read last. Like the disk, it outlives the process.
+    """One broker's log as the checkers read it last. Like the disk, it survives the process.
 
-    records   by offset from 0 on, with those that retention or a client has deleted since
-    start     the log start offset: earlier records do not count as missing
-    let_go    the highest log start offset ever, whatever a disk has brought back since
+    records         the records by offset from 0 on, including those that were deleted since
+    start           the log start offset; earlier records do not count as missing
+    highest_start   the highest log start offset ever, even if a disk has brought records back since
+    cuts            the number of truncations that the partition counted
+    epoch           the leader epoch of the partition
     """
 
     key: Key
     records: list[Record] = field(factory=list)
     start: int = 0
-    let_go: int = 0
+    highest_start: int = 0
     sequences: dict[tuple[int, int], int] = field(factory=dict)
     """The last sequence number of each producer in each of its epochs."""
     high_watermark: int = 0
@@ -84,7 +86,7 @@ class Copy:
     leads: bool = False
 
     def has_of(self, records: list[Record]) -> int:
-        """Return how many of these records it has, or has deleted."""
+        """Return the number of these records that the log has, or has deleted."""
         return common(self.records, records, self.start)
 
 
@@ -93,15 +95,18 @@ class Truth:
     """One partition's state in the store, and the records that were committed under any leader that counts.
 
     factor    the number of replicas
-    factors   the same by leader epoch: a leader that has not received a reassignment yet goes by its own epoch
-    known     records by offset and leader epoch: there are no two of these
-    unknown   records whose producer their leader did not know: other replicas may have earlier records of it, which
-              retention had deleted before the leader got its replica
-    unclean   epochs of leaders that were elected out of sync
+    factors   the number of replicas by leader epoch, because a leader that has not received a reassignment yet goes by
+              its own epoch
+    known     the only record of each offset and leader epoch
+    unknown   the offset and epoch of records whose producer was new to their leader. Other replicas may have earlier
+              records of the producer, which retention had deleted before the leader got its replica
+    unclean   the epochs of leaders that were elected outside the ISR
     led       the newest leader epoch in which a leader has acted
-    begun     the offset up to which records were deleted legally
-    lost      records that were committed and are not any more, by offset: a follower may not know that yet
-    fork      leaders of an earlier epoch commit for themselves alone: a leader was elected out of sync since
+    lost      records that were committed and lost legally, by offset; a follower may still have them
+    fork      the epoch of the last leader that may have lost records legally. Leaders of earlier epochs commit for
+              themselves only, and are not judged
+
+    deleted_upto is the offset up to which records were deleted legally.
     """
 
     key: Key
@@ -115,10 +120,11 @@ class Truth:
     unclean: list[int] = field(factory=list)
     led: int = -1
     fork: int = -1
-    begun: int = 0
+    deleted_upto: int = 0
 
-    def counted(self) -> None:
-        """Keep the factor by leader epoch: a reassignment raises the epoch before it stores the new replicas."""
+    def keep_factor(self) -> None:
+        """Store the factor for the present leader epoch. A reassignment raises the epoch before it stores the new
+        replicas."""
         if self.state is not None:
             self.factors[self.state.leader_epoch] = self.factor
 

@@ -1,15 +1,15 @@
 """The replies of a group coordinator, judged against the requests and replies before them.
 
-A reference model of Kafka's group protocol: it follows what one coordinator has answered, and derives what a later
-reply must or must not be. It uses only facts that are certain. Where several replies are right, for example while a
-rebalance runs, it judges none.
+This is a reference model of Kafka's group protocol. It follows the replies of one coordinator, and derives what a later
+reply must or must not be. It uses only facts that are certain. If several replies are right, for example during a
+rebalance, it judges none.
 
-    asked(ticket, ask, now)        before the coordinator handles a request
-    answered(ticket, reply, now)   when it answers
-    ticked(now)                    after it has handled the timers that were due
+    requested(ticket, ask, now)    before the coordinator handles a request
+    answered(ticket, reply, now)   when the coordinator replies
+    ticked(now)                    after the coordinator has handled the timers that were due
 
-A term of a coordinator ends when another broker may have served its partition. Then everything is forgotten, because a
-new coordinator restarts the sessions of all members.
+A term of a coordinator ends when another broker may have served its partition. The model then forgets the group,
+because a new coordinator restarts the sessions of all members.
 """
 
 from __future__ import annotations
@@ -50,50 +50,51 @@ IN_TIME: Final = "a join is answered within the rebalance timeout"
 E = ErrorCode
 REFUSALS: Final = frozenset({E.UNKNOWN_MEMBER_ID, E.ILLEGAL_GENERATION, E.REBALANCE_IN_PROGRESS, E.FENCED_INSTANCE_ID})
 SLACK_MS: Final = 2_000
-"""Besides twice the rebalance timeout, a join may wait for the first delay and for members that never join."""
+"""The time that a join may wait in addition to twice the rebalance timeout: for the initial delay, and for members that
+never join."""
 
 
 @define(eq=False)
 class _Member:
-    """A dynamic member that was told the current generation.
+    """A dynamic member that received the current generation.
 
-    renewed_min, renewed_max   the session timeout was restarted at the earliest and at the latest then
+    renewed_min, renewed_max   the earliest and the latest time of the last restart of its session timeout
     """
 
     session_ms: int
     renewed_min: int
     renewed_max: int
     synced: bool = False
-    asking: int = 0
-    """The number of its unanswered joins and syncs. The session does not expire meanwhile."""
+    pending: int = 0
+    """The number of its unanswered joins and syncs. The session does not expire while there are any."""
 
 
 @define(eq=False)
 class _Group:
-    """What is certain about one group in one term of its coordinator."""
+    """The certain facts about one group in one term of its coordinator."""
 
     generation: int = -1
     leader: str = ""
     listed: set[str] | None = None
-    """The members that the leader was told; None if it was not told any. A group that was loaded has no list, because a
-    join of its leader begins another generation."""
+    """The members that the leader received; None if it received no list. A loaded group has none, because a join of its
+    leader begins another generation."""
     protocol: str | None = None
     members: dict[str, _Member] = field(factory=dict)
-    """The members that were told the generation."""
+    """The members that received the generation."""
     former: set[str] = field(factory=set)
     """Member ids that have left or expired in this term. Ids are unique, so none comes back."""
     joining: dict[Ticket, tuple[Join, int]] = field(factory=dict)
-    """Unanswered joins, and when they were asked."""
+    """Unanswered joins, and the times of their requests."""
     is_followed: bool = False
     """True if the generation before this one was also seen in this term, so that no join is unknown."""
-    has_asked: set[str] = field(factory=set)
-    """The members that have asked to join since the last generation began."""
+    has_requested: set[str] = field(factory=set)
+    """The members that have requested to join since the last generation began."""
     disturbed: bool = False
     """True if anything since the generation began may have caused a rebalance."""
     assignments: Mapping[str, bytes] | None = None
     """The assignments of the first SyncGroup of the leader."""
     static: bool = False
-    """True if the group has had a static member. Their ids are replaced, so these rules do not fit."""
+    """True if the group has had a static member. The ids of static members are replaced, so the rules do not apply."""
 
     def is_stable(self, now: int) -> bool:
         """Return whether the group certainly has its generation, and no rebalance has begun."""
@@ -104,19 +105,19 @@ class _Group:
         )
 
     def is_completing(self) -> bool:
-        """Return whether the members certainly wait for the assignment of the leader."""
+        """Return whether all members certainly wait for the leader's assignment."""
         return self.listed is not None and not (
             self.disturbed or self.static or self.joining or any(each.synced for each in self.members.values())
         )
 
 
 @frozen
-class _Asked:
+class _Request:
     group: str
     term: object
     ask: Ask
     refused: str | None
-    """Why the request must be refused; None: it need not."""
+    """The reason why the request must be refused; None if it need not be."""
     granted: bool
     """True if the request must not be refused."""
     leader: str
@@ -124,38 +125,42 @@ class _Asked:
 
 
 class GroupReplies:
-    """The replies of the coordinator of one life of a broker. `term_of` returns the term in which the coordinator
-    serves a group, or None if it does not serve it."""
+    """The replies of the coordinator of one broker process.
+
+    `term_of` returns the term in which the coordinator serves a group, or None if it does not serve it.
+    """
 
     def __init__(self, broker: int, term_of: Callable[[str], int | None]) -> None:
         self._broker = broker
         self._term_of = term_of
         self._groups: dict[str, tuple[int, _Group]] = {}
-        self._asked: dict[Ticket, _Asked] = {}
+        self._requests: dict[Ticket, _Request] = {}
         self.judged: dict[str, int] = {}
-        """How often a reply had to be a success, and how often a refusal."""
+        """The number of replies that had to be a success, and of those that had to be a refusal."""
 
     # -- requests ----------------------------------------------------------------------------------------------
 
-    def asked(self, ticket: Ticket, ask: Ask, now: int) -> None:
+    def requested(self, ticket: Ticket, ask: Ask, now: int) -> None:
         name = _group_of(ask)
         group = None if name is None else self._group(name)
         if name is None or group is None:
             return
-        who = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
-        group.static |= who is not None and who.instance is not None
+        identity = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
+        group.static |= identity is not None and identity.instance is not None
         refused, granted = None, False
-        if who is not None and not group.static and who.member:
-            refused = self._must_refuse(group, who, ask)
-            granted = who.member in group.members and group.is_stable(now)
-            granted = granted and (isinstance(ask, Join) or who.generation == group.generation)
-        self._asked[ticket] = _Asked(name, self._groups[name][0], ask, refused, granted, group.leader, group.generation)
+        if identity is not None and not group.static and identity.member:
+            refused = self._must_refuse(group, identity, ask)
+            granted = identity.member in group.members and group.is_stable(now)
+            granted = granted and (isinstance(ask, Join) or identity.generation == group.generation)
+        self._requests[ticket] = _Request(
+            name, self._groups[name][0], ask, refused, granted, group.leader, group.generation
+        )
         match ask:
             case Join():
                 group.disturbed = True
                 group.joining[ticket] = ask, now
-                if ask.identity.member or not ask.id_first:  # else it is told an id first
-                    group.has_asked.add(ask.identity.member)
+                if ask.identity.member or not ask.id_first:  # otherwise it receives an id first
+                    group.has_requested.add(ask.identity.member)
                 self._begins(group, ask.identity)
             case Sync():
                 self._begins(group, ask.identity)
@@ -177,7 +182,7 @@ class GroupReplies:
             if self._term_of(name) != term:
                 continue
             for ident, member in list(group.members.items()):
-                if not member.asking and now >= member.renewed_max + member.session_ms and not group.static:
+                if not member.pending and now >= member.renewed_max + member.session_ms and not group.static:
                     group.disturbed = True
                     group.former.add(ident)
                     del group.members[ident]
@@ -186,49 +191,57 @@ class GroupReplies:
     # -- replies -----------------------------------------------------------------------------------------------
 
     def answered(self, ticket: Ticket, reply: Reply, now: int) -> None:
-        asked = self._asked.pop(ticket, None)
-        if asked is None:
+        request = self._requests.pop(ticket, None)
+        if request is None:
             return
-        found = self._groups.get(asked.group)
-        if found is None or found[0] != asked.term or self._term_of(asked.group) != asked.term:
+        found = self._groups.get(request.group)
+        if found is None or found[0] != request.term or self._term_of(request.group) != request.term:
             return
         group = found[1]
-        match asked.ask, reply:
+        match request.ask, reply:
             case Join() as join, Joined():
                 group.joining.pop(ticket, None)
                 self._ends(group, join.identity, now, reply.error is E.NONE)
-                self._judge(asked, group, join.identity, reply.error)
-                if asked.granted and join.identity.member == asked.leader and reply.generation == asked.generation:
+                self._judge(request, group, join.identity, reply.error)
+                if (
+                    request.granted
+                    and join.identity.member == request.leader
+                    and reply.generation == request.generation
+                ):
                     self._violated(
-                        LEADER, asked.group, f"{asked.leader} is answered with generation {asked.generation}"
+                        LEADER,
+                        request.group,
+                        f"the join of leader {request.leader} returns its generation {request.generation} again",
                     )
                 if reply.error is E.NONE and not group.static:
-                    self._joined(asked.group, group, join, reply, now)
-            case Sync(who), Synced():
-                self._ends(group, who, now, reply.error is E.NONE)
-                self._judge(asked, group, who, reply.error)
+                    self._joined(request.group, group, join, reply, now)
+            case Sync(identity), Synced():
+                self._ends(group, identity, now, reply.error is E.NONE)
+                self._judge(request, group, identity, reply.error)
                 if reply.error is E.NONE and not group.static:
-                    self._synced(asked.group, group, who, reply)
-            case Heartbeat(who), HeartbeatAnswered(error):
-                self._judge(asked, group, who, error)
+                    self._synced(request.group, group, identity, reply)
+            case Heartbeat(identity), HeartbeatAnswered(error):
+                self._judge(request, group, identity, error)
                 if (
                     error is E.NONE
                     and not group.static
                     and any(j.identity.instance is None for j, _ in group.joining.values())
                 ):
-                    self._violated(REBALANCE, asked.group, f"{who.member} gets no error, and others wait to join")
-                if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and who.member in group.members:
-                    group.members[who.member].renewed_min = now
+                    self._violated(
+                        REBALANCE, request.group, f"the heartbeat of {identity.member} succeeds while joins wait"
+                    )
+                if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and identity.member in group.members:
+                    group.members[identity.member].renewed_min = now
                 if error is not E.NONE:
                     group.disturbed = True
-            case Commit(who), Committed(errors) if errors:
+            case Commit(identity), Committed(errors) if errors:
                 error = next((each for each in errors.values() if each in REFUSALS), E.NONE)
                 if error is not E.NONE or all(each is E.NONE for each in errors.values()):
-                    self._judge(asked, group, who, error)
+                    self._judge(request, group, identity, error)
             case Leave(), MembersLeft(E.NONE, each):
                 for leaver, error in each:
                     if error is E.NONE and leaver.member in group.former:
-                        self._violated(FORMER, asked.group, f"{leaver.member} leaves again")
+                        self._violated(FORMER, request.group, f"{leaver.member} leaves a second time")
                     if error is E.NONE and leaver.member:
                         group.former.add(leaver.member)
                         group.members.pop(leaver.member, None)
@@ -238,7 +251,7 @@ class GroupReplies:
     # -- the model ---------------------------------------------------------------------------------------------
 
     def _group(self, name: str) -> _Group | None:
-        """Return what is known of a group in the present term, or None if this coordinator does not serve it."""
+        """Return the facts about a group in the present term, or None if this coordinator does not serve it."""
         term = self._term_of(name)
         if term is None:
             self._groups.pop(name, None)
@@ -247,72 +260,74 @@ class GroupReplies:
             self._groups[name] = term, _Group()
         return self._groups[name][1]
 
-    def _must_refuse(self, group: _Group, who: GroupIdentity, ask: Ask) -> str | None:
-        if who.member in group.former:
-            return f"{who.member} has left or expired"
-        if not isinstance(ask, Join) and who.generation < group.generation:
-            return f"the group is in generation {group.generation}, the request in {who.generation}"
-        if isinstance(ask, Commit) and who.member in group.members and group.is_completing():
+    def _must_refuse(self, group: _Group, identity: GroupIdentity, ask: Ask) -> str | None:
+        if identity.member in group.former:
+            return f"{identity.member} has left or expired"
+        if not isinstance(ask, Join) and identity.generation < group.generation:
+            return f"the group is in generation {group.generation}, the request in {identity.generation}"
+        if isinstance(ask, Commit) and identity.member in group.members and group.is_completing():
             return f"the members of generation {group.generation} wait for their assignment"
         return None
 
-    def _judge(self, asked: _Asked, group: _Group, who: GroupIdentity, error: E) -> None:
+    def _judge(self, request: _Request, group: _Group, identity: GroupIdentity, error: E) -> None:
         # A member that joins again supersedes its earlier join, which then gets REBALANCE_IN_PROGRESS.
-        superseded = {E.REBALANCE_IN_PROGRESS} if isinstance(asked.ask, Join) else set()
-        what = f"{type(asked.ask).__name__} of {who.member} in generation {who.generation} gets {error.name}"
-        if asked.refused is not None and error is E.NONE:
-            self._violated(FORMER, asked.group, f"{what}, and {asked.refused}")
-        elif asked.granted and error in REFUSALS - superseded and who.member not in group.former:
-            self._violated(MEMBER, asked.group, f"{what}, and is a member of the stable generation {group.generation}")
-        for word, counts in (("refused", asked.refused is not None), ("granted", asked.granted)):
+        superseded = {E.REBALANCE_IN_PROGRESS} if isinstance(request.ask, Join) else set()
+        what = (
+            f"{type(request.ask).__name__} of {identity.member} in generation {identity.generation} gets {error.name}"
+        )
+        if request.refused is not None and error is E.NONE:
+            self._violated(FORMER, request.group, f"{what}, although {request.refused}")
+        elif request.granted and error in REFUSALS - superseded and identity.member not in group.former:
+            self._violated(MEMBER, request.group, f"{what}, although generation {group.generation} is stable")
+        for word, counts in (("refused", request.refused is not None), ("granted", request.granted)):
             if counts:
                 self.judged[word] = self.judged.get(word, 0) + 1
 
     def _joined(self, name: str, group: _Group, ask: Join, reply: Joined, now: int) -> None:
         if ask.identity.member not in ("", reply.member):
-            self._violated(JOINED, name, f"{ask.identity.member} is told that it is {reply.member}")
+            self._violated(JOINED, name, f"{ask.identity.member} receives the member id {reply.member}")
         if reply.generation < group.generation:
-            self._violated(GENERATION, name, f"generation {reply.generation} follows {group.generation}")
+            self._violated(GENERATION, name, f"generation {reply.generation} follows generation {group.generation}")
         if reply.generation > group.generation:
             group.is_followed = group.generation >= 0
             group.generation, group.leader, group.protocol = reply.generation, reply.leader, reply.protocol
             group.members, group.assignments, group.listed = {}, None, None
             group.disturbed = False
         elif (reply.leader, reply.protocol) != (group.leader, group.protocol):
-            what = f"{reply.leader} leads it with {reply.protocol}, and {group.leader} with {group.protocol}"
-            self._violated(GENERATION, name, f"generation {reply.generation}: {what}")
+            what = f"has leader {reply.leader} with {reply.protocol}, and leader {group.leader} with {group.protocol}"
+            self._violated(GENERATION, name, f"generation {reply.generation} {what}")
         if reply.leader == reply.member:
             group.listed = {each.member for each in reply.members}
-            strangers = group.listed - group.has_asked - set(group.members)
-            if strangers and group.is_followed and "" not in group.has_asked:
+            strangers = group.listed - group.has_requested - set(group.members)
+            if strangers and group.is_followed and "" not in group.has_requested:
                 self._violated(
                     JOINED, name, f"generation {reply.generation} has {sorted(strangers)}, which did not join"
                 )
             if reply.member not in group.listed:
                 self._violated(JOINED, name, f"generation {reply.generation} lacks its leader {reply.member}")
         elif reply.members:
-            self._violated(JOINED, name, f"{reply.member} does not lead, and is told the members")
+            self._violated(JOINED, name, f"{reply.member} is not the leader, but receives the members")
         known = group.members.get(reply.member)
         member = group.members[reply.member] = _Member(ask.session_timeout_ms, now, now)
         if known is not None:
-            member.synced, member.asking = known.synced, known.asking
+            member.synced, member.pending = known.synced, known.pending
 
-    def _synced(self, name: str, group: _Group, who: GroupIdentity, reply: Synced) -> None:
-        if who.generation == group.generation and who.member in group.members:
-            group.members[who.member].synced = True
-            group.has_asked.discard(who.member)
-            given = b"" if group.assignments is None else group.assignments.get(who.member, b"")
+    def _synced(self, name: str, group: _Group, identity: GroupIdentity, reply: Synced) -> None:
+        if identity.generation == group.generation and identity.member in group.members:
+            group.members[identity.member].synced = True
+            group.has_requested.discard(identity.member)
+            given = b"" if group.assignments is None else group.assignments.get(identity.member, b"")
             if group.assignments is not None and reply.assignment != given:
-                what = f"{who.member} receives {reply.assignment!r} in generation {who.generation}"
-                self._violated(ASSIGNMENT, name, f"{what}, and the leader {group.leader} sent {given!r}")
+                what = f"{identity.member} receives {reply.assignment!r} in generation {identity.generation}"
+                self._violated(ASSIGNMENT, name, f"{what}, but leader {group.leader} sent {given!r}")
 
-    def _begins(self, group: _Group, who: GroupIdentity) -> None:
-        if (member := group.members.get(who.member)) is not None:
-            member.asking += 1
+    def _begins(self, group: _Group, identity: GroupIdentity) -> None:
+        if (member := group.members.get(identity.member)) is not None:
+            member.pending += 1
 
-    def _ends(self, group: _Group, who: GroupIdentity, now: int, renews: bool) -> None:
-        if (member := group.members.get(who.member)) is not None:
-            member.asking = max(member.asking - 1, 0)
+    def _ends(self, group: _Group, identity: GroupIdentity, now: int, renews: bool) -> None:
+        if (member := group.members.get(identity.member)) is not None:
+            member.pending = max(member.pending - 1, 0)
             member.renewed_max = now
             if renews:
                 member.renewed_min = now
@@ -322,7 +337,9 @@ class GroupReplies:
         for join, since in group.joining.values():
             if now - since > 2 * longest + SLACK_MS and not group.static:
                 self._violated(
-                    IN_TIME, name, f"{join.identity.member or join.client_id} has waited for {now - since} ms"
+                    IN_TIME,
+                    name,
+                    f"the join of {join.identity.member or join.client_id} has waited for {now - since} ms",
                 )
 
     def _violated(self, invariant: str, group: str, what: str) -> None:
@@ -331,8 +348,8 @@ class GroupReplies:
 
 def _group_of(ask: Ask) -> str | None:
     match ask:
-        case Join(who) | Sync(who) | Heartbeat(who) | Commit(who):
-            return who.group
+        case Join(identity) | Sync(identity) | Heartbeat(identity) | Commit(identity):
+            return identity.group
         case Leave(name):
             return name
         case _:

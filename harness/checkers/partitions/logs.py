@@ -1,4 +1,4 @@
-"""The logs of brokers, compared after each step of a broker with what they held before."""
+"""The logs of brokers, compared after each step of a broker with their former content."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ REPLACED: Final = "compaction removes only records that a later one of the key r
 START: Final = "the log start offset does not decrease"
 ONCE: Final = "a producer's records are stored once and in order"
 EPOCHS: Final = "a log knows the start of each leader epoch"
-"""Replicas find by it where their logs diverge. A wrong start leaves an uncommitted record with a replica that takes it
-for committed, and shows long afterwards, if ever."""
+"""Replicas use the starts to find where their logs diverge. A wrong start can leave an uncommitted record in a replica
+that counts it as committed; without this check that shows late, or never."""
 
 
 class Logs:
@@ -66,46 +66,48 @@ class Logs:
         truth = replicas.truth_of(key)
         cut = partition.cuts != copy.cuts
         if cut or log.end_offset < len(copy.records):
-            self._was_cut(broker, copy, truth, log)
+            self._truncated(broker, copy, truth, log)
         elif log.start_offset < copy.start:
-            raise Violation(START, f"{key}: from {copy.start} to {log.start_offset} at broker {broker.id}")
+            text = f"decreased its log start offset from {copy.start} to {log.start_offset}"
+            raise Violation(START, f"{key}: broker {broker.id} {text}")
         elif log.end_offset > len(copy.records):
             if copy.leads and leads and truth.state is not None and copy.epoch < truth.state.leader_epoch:
-                replicas.came_to("two leaders")
+                replicas.reached("two leaders")
             copy.records += _unseen(copy, truth, log.start_offset)
-            self._grew(broker.id, copy, truth, read_all(log, len(copy.records)))
+            self._append(broker.id, copy, truth, read_all(log, len(copy.records)))
         if log.start_offset > copy.start:
-            replicas.came_to("log start advances")
+            replicas.reached("log start advances")
         copy.start = log.start_offset
-        copy.let_go = max(copy.let_go, copy.start)
+        copy.highest_start = max(copy.highest_start, copy.start)
         epoch = int(partition.leader_epoch)
         same = leads and copy.leads and epoch == copy.epoch
         before, watermark = copy.high_watermark, partition.high_watermark
         copy.cuts, copy.epoch, copy.leads, copy.high_watermark = partition.cuts, epoch, leads, watermark
         _check_epochs(broker, copy, cut=cut)
         if watermark > len(copy.records):
-            raise Violation(WITHIN, f"{key}: {watermark} at broker {broker.id}, whose log ends at {len(copy.records)}")
+            text = f"has high watermark {watermark} beyond log end {len(copy.records)}"
+            raise Violation(WITHIN, f"{key}: broker {broker.id} {text}")
         if same and watermark < before:
-            raise Violation(BACK, f"{key}: from {before} to {watermark} at broker {broker.id} in epoch {epoch}")
+            text = f"decreased its high watermark from {before} to {watermark} in leader epoch {epoch}"
+            raise Violation(BACK, f"{key}: broker {broker.id} {text}")
         if leads and epoch > truth.led:
-            self._commitment.acts(broker.id, copy, truth, epoch)
+            self._commitment.check_new_leader(broker.id, copy, truth, epoch)
         if epoch < truth.fork:
             return
         if watermark > before or (leads and watermark > len(truth.committed)):
-            self._commitment.advanced(broker.id, copy, truth, leads, watermark)
-        self._stability.look(broker, partition, copy, truth)
+            self._commitment.check_high_watermark(broker.id, copy, truth, leads, watermark)
+        self._stability.check(broker, partition, copy, truth)
         if copy.start > begins and copy.start > len(truth.committed):
-            raise Violation(
-                RETIRED, f"{key}: broker {broker.id} begins at {copy.start}, and {len(truth.committed)} are committed"
-            )
-        if copy.start > max(begins, truth.begun):
-            self._may_begin(broker, copy, truth)
+            text = f"has log start offset {copy.start}, but only {len(truth.committed)} records are committed"
+            raise Violation(RETIRED, f"{key}: broker {broker.id} {text}")
+        if copy.start > max(begins, truth.deleted_upto):
+            self._check_deletions(broker, copy, truth)
 
-    def _grew(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> None:
+    def _append(self, broker: int, copy: Copy, truth: Truth, records: list[Record]) -> None:
         for record in records:
             offset = len(copy.records)
             if record == GONE:
-                self._may_lack(broker, copy, truth, offset)
+                self._check_missing(broker, copy, truth, offset)
                 copy.records.append(record)
                 continue
             place = offset, record.epoch
@@ -113,18 +115,18 @@ class Logs:
             known = truth.known.setdefault(place, record)
             if known != record:
                 raise Violation(
-                    SAME, f"{copy.key}: broker {broker} has {record} at offset {offset}, another has {known}"
+                    SAME, f"{copy.key}: broker {broker} has {record} at offset {offset}, another log has {known}"
                 )
             if record.sequence >= 0:
-                who = record.producer, record.producer_epoch
-                last = copy.sequences.get(who, -1)
+                producer = record.producer, record.producer_epoch
+                last = copy.sequences.get(producer, -1)
                 if written and last < 0:
                     truth.unknown.add(place)
                 elif record.sequence <= last and place not in truth.unknown:
                     raise Violation(
-                        ONCE, f"{copy.key}: {record} at offset {offset} of broker {broker}, behind sequence {last}"
+                        ONCE, f"{copy.key}: broker {broker} has {record} at offset {offset}, after sequence {last}"
                     )
-                copy.sequences[who] = record.sequence
+                copy.sequences[producer] = record.sequence
             copy.records.append(record)
         damaged = self._replicas.damage.get((broker, copy.key))
         all_of_it = len(truth.committed)
@@ -134,52 +136,56 @@ class Logs:
     def replace(
         self, broker: int, copy: Copy, truth: Truth, start: int, records: list[Record]
     ) -> list[tuple[int, Record]]:
-        """Take over a log that begins at `start` and holds these records; return the committed ones that it lost."""
+        """Replace the log by one with this start and these records. Return the committed records that it lost."""
         before = [*copy.records[:start], *_unseen(copy, truth, start)]
         shared = common(copy.records, [*before, *records], start)
         gone = list(enumerate(copy.records[shared:], start=shared))
         copy.start, copy.records, copy.sequences = start, before, {}
-        copy.let_go = max(copy.let_go, start)
-        self._grew(broker, copy, truth, records)
+        copy.highest_start = max(copy.highest_start, start)
+        self._append(broker, copy, truth, records)
         return [(offset, record) for offset, record in gone if truth.committed[offset : offset + 1] == [record]]
 
-    def _was_cut(self, broker: Broker, copy: Copy, truth: Truth, log: PartitionLog) -> None:
+    def _truncated(self, broker: Broker, copy: Copy, truth: Truth, log: PartitionLog) -> None:
         before = len(copy.records)
         gone = self.replace(broker.id, copy, truth, log.start_offset, read_all(log))
         if len(copy.records) < before:
-            self._replicas.came_to("follower truncates")
+            self._replicas.reached("follower truncates")
         if gone and (broker.id, copy.key) not in self._replicas.damage:
             offset, record = gone[0]
-            raise Violation(UNCUT, f"{copy.key}: broker {broker.id} cuts {record} at offset {offset}")
+            raise Violation(
+                UNCUT, f"{copy.key}: broker {broker.id} truncated the committed {record} at offset {offset}"
+            )
 
-    # -- what goes ---------------------------------------------------------------------------------------------
+    # -- deleted records ---------------------------------------------------------------------------------------
 
     def requested(self, broker: Broker, where: TopicPartition, upto: int) -> None:
-        """A client asks a leader to delete the records before this offset."""
+        """Record a client's request to a leader to delete the records before this offset."""
         copy, partition = self._replicas.copy(broker.id, where), broker.core.partitions.get(where)
         if copy is not None and copy.leads and partition is not None and upto <= partition.high_watermark:
             truth = self._replicas.truths[copy.key]
-            truth.begun = max(truth.begun, upto)
+            truth.deleted_upto = max(truth.deleted_upto, upto)
 
-    def _may_begin(self, broker: Broker, copy: Copy, truth: Truth) -> None:
-        """Check records that no replica has deleted before. Size and age are told apart if a script limits one of them
-        only."""
+    def _check_deletions(self, broker: Broker, copy: Copy, truth: Truth) -> None:
+        """Check the deletion of records that no replica had deleted before.
+
+        If the script limits both size and age, every deletion is excused, because either limit may be the reason.
+        """
         config, now = self._replicas.world.replication.log, broker.clock()
         log = log_of(broker, copy.key.where)
-        much = config.retention_bytes >= 0 and (
+        oversized = config.retention_bytes >= 0 and (
             log is None or log.size >= config.retention_bytes or config.retention_ms >= 0
         )
-        for offset, record in enumerate(copy.records[truth.begun : copy.start], start=truth.begun):
-            if much or record == GONE:
+        for offset, record in enumerate(copy.records[truth.deleted_upto : copy.start], start=truth.deleted_upto):
+            if oversized or record == GONE:
                 continue
             if config.retention_ms < 0 or now - record.time <= config.retention_ms:
                 raise Violation(
-                    YOUNG, f"{copy.key}: {record} at offset {offset} is gone from broker {broker.id} at {now}"
+                    YOUNG, f"{copy.key}: broker {broker.id} deleted {record} at offset {offset}, at {now} ms"
                 )
-        truth.begun = copy.start
+        truth.deleted_upto = copy.start
 
     def cleaned(self, broker: Broker, where: TopicPartition) -> None:
-        """Check a log that was compacted, unless its disk has failed in the same step."""
+        """Check a log after its compaction, unless its disk has failed in the same step."""
         copy, log = self._replicas.copy(broker.id, where), log_of(broker, where)
         if copy is None or log is None or log.closed or log.end_offset != len(copy.records):
             return
@@ -190,26 +196,27 @@ class Logs:
             found = read_all(log)
         for offset, record in enumerate(found, start=log.start_offset):
             if record == GONE != copy.records[offset]:
-                self._may_lack(broker.id, copy, truth, offset)
+                self._check_missing(broker.id, copy, truth, offset)
                 copy.records[offset] = GONE
                 self._replicas.world.counted("records replaced")
             elif record != copy.records[offset] != GONE:
-                raise Violation(SAME, f"{copy.key}: broker {broker.id} has made {record} of {copy.records[offset]}")
+                text = f"replaced {copy.records[offset]} by {record} at offset {offset}"
+                raise Violation(SAME, f"{copy.key}: broker {broker.id} {text}")
 
-    def _may_lack(self, broker: int, copy: Copy, truth: Truth, offset: int) -> None:
-        """Check an offset without a record. After an unclean election the cleaner's former input is unknown."""
+    def _check_missing(self, broker: int, copy: Copy, truth: Truth, offset: int) -> None:
+        """Check an offset without a record. After an unclean election the records that the cleaner read are unknown."""
         compacted = copy.key.where.topic in COMPACTED
         if compacted and (truth.fork != -1 or offset >= len(truth.committed)):
             return
         gone = truth.committed[offset] if offset < len(truth.committed) else GONE
         later = (record.key for record in truth.committed[offset + 1 :])
         if not compacted or (gone.value and gone.key not in later):
-            raise Violation(REPLACED, f"{copy.key}: broker {broker} has nothing at offset {offset}, where {gone} was")
+            raise Violation(REPLACED, f"{copy.key}: broker {broker} has no record at offset {offset}, where {gone} was")
 
 
 def _unseen(copy: Copy, truth: Truth, start: int) -> list[Record]:
-    """Return the records before `start` that were never read from the replica, and that it does not lack: they are
-    before its log's start."""
+    """Return the records between the copy's end and `start`. They were never read from the replica, but do not count as
+    missing, because they are before its log start."""
     known = truth.committed[len(copy.records) : start]
     return known + [GONE] * (start - len(copy.records) - len(known))
 
@@ -223,28 +230,30 @@ def _check_epochs(broker: Broker, copy: Copy, *, cut: bool) -> None:
         return
     wrong = wrong_epochs(log.epochs.entries, copy, cut=cut)
     if wrong is not None:
-        raise Violation(EPOCHS, f"{copy.key}: broker {broker.id} knows {wrong}")
+        raise Violation(EPOCHS, f"{copy.key}: the leader epochs of broker {broker.id} have {wrong}")
 
 
 def wrong_epochs(entries: list[tuple[int, int]], copy: Copy, *, cut: bool) -> str | None:
-    """Return the mistake in a log's leader epochs and their start offsets. `cut`: the log was just truncated, and an
-    epoch that begins at its end was behind it."""
+    """Return the mistake in a log's leader epochs and their start offsets, or None.
+
+    `cut`: the log was just truncated, so that no epoch may begin at its end.
+    """
     records, begin, end = copy.records, copy.start, len(copy.records)
     last = max((start for _, start in entries), default=-1)
     if last > end or (cut and last == end and not copy.leads):
-        return f"an epoch that begins at {last}, and the log ends at {end}"
+        return f"an epoch that begins at {last}, but the log ends at {end}"
     if len(entries) > 1 and entries[1][1] < begin:
-        return f"two epochs that begin before {begin}, where the log does"
+        return f"two epochs that begin before the log start offset {begin}"
     epochs = [epoch for epoch, _ in entries]
     for place, (epoch, start) in enumerate(entries):
         before = records[start - 1] if begin < start <= end else GONE
         if before != GONE and before.epoch != (epochs[place - 1] if place else None):
-            return f"epoch {epoch} from {start} on, and before that is {before}"
+            return f"epoch {epoch} from {start} on, but {before} is before that"
         here = records[start] if begin <= start < end else GONE
         if here != GONE and here.epoch != epoch:
-            return f"epoch {epoch} from {start} on, and there is {here}"
+            return f"epoch {epoch} from {start} on, but {here} is there"
     newest = records[-1] if begin < end else GONE
     known = [epoch for epoch, start in entries if start < end]
     if newest != GONE and newest.epoch != (known[-1] if known else None):
-        return f"nothing of the epoch of {newest}, which it ends with"
+        return f"no entry for epoch {newest.epoch} of the last record {newest}"
     return None

@@ -27,9 +27,9 @@ class Replicated:
     settings: ReplicaSettings
     log: LogConfig
     durable: bool
-    """Records of an ISR member are on its disk before they count."""
+    """True if the records of an ISR member are on its disk before they count as committed."""
     anywhere: bool
-    """Consumers read from followers, too."""
+    """True if consumers also read from followers."""
     timeout_ms: int = 300
     """The timeout of requests that wait for the other replicas."""
 

@@ -1,8 +1,8 @@
-"""Offsets that groups commit: every reply of a coordinator is compared with the committed records of its topic.
+"""Committed offsets of groups: each coordinator reply is compared with the committed records of the offsets topic.
 
-Of two positions the one later in the log of the offsets topic is the newer one, whatever its offset: a new owner of a
-partition may begin before the place that the former owner had reached. The workload gives each commit metadata of its
-own, by which the checker finds it in the log and in the replies of coordinators.
+The later of two positions in the log of the offsets topic is the newer one, even if its offset is smaller: a new owner
+of a partition may begin before the place that the former owner had reached. The workload gives each commit unique
+metadata, by which the checker finds it in the log and in the replies of coordinators.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ STANDS: Final = "an acknowledged offset commit is a committed record"
 KEPT: Final = "an acknowledged committed offset is neither lost nor set back"
 SHOWN: Final = "only committed offsets are shown"
 FENCED: Final = "a former member of a group commits no offset"
-BEARER: Final = "a replaced static member commits no offset"
+REPLACED: Final = "a replaced static member commits no offset"
 
 
 @define(eq=False)
 class _Acknowledged:
-    """The place of the newest acknowledged commit of one position.
+    """The newest acknowledged commit of one position.
 
-    fork   of the log then: an unclean election may lose the commit
+    newest   its offset in the offsets topic
+    fork     the fork of the log then; an unclean election may lose the commit
     """
 
     fork: int
@@ -53,16 +54,16 @@ class Positions:
         self._acknowledged: dict[tuple[Key, bytes], _Acknowledged] = {}
         self._replaced: list[tuple[Commit, object, int]] = []
         self._outdated: set[str] = set()
-        """Groups of which a deposed coordinator showed a position."""
+        """The groups whose position a deposed coordinator returned."""
 
     def answered(self, broker: Broker, ask: Ask, reply: Reply) -> None:
         """Check a coordinator's reply."""
         match ask, reply:
-            case Commit(who), Committed(errors):
+            case Commit(identity), Committed(errors):
                 for where, error in errors.items():
                     if error is ErrorCode.NONE:
-                        self._bears(broker, ask)
-                        self._committed(broker, who.group, where, ask.positions[where], who.generation)
+                        self._check_replaced(broker, ask)
+                        self._committed(broker, identity.group, where, ask.positions[where], identity.generation)
             case OffsetFetch(group), OffsetsFetched(ErrorCode.NONE, positions):
                 for where, shown in positions.items():
                     if not isinstance(shown, ErrorCode):
@@ -71,21 +72,21 @@ class Positions:
                 pass
 
     def replaced(self, broker: Broker, late: Commit) -> None:
-        """The member that requests this was replaced as a static member, by a reply of this coordinator."""
-        reign = self._reign(broker, late.identity.group)
-        if reign is not None:
-            self._replaced.append((late, *reign))
+        """Note that a reply of this coordinator replaced the static member that requests this late commit."""
+        serving = self._serving(broker, late.identity.group)
+        if serving is not None:
+            self._replaced.append((late, *serving))
 
-    def _bears(self, broker: Broker, ask: Commit) -> None:
-        reign = self._reign(broker, ask.identity.group)
-        if reign is not None and any(late is ask and (one, epoch) == reign for late, one, epoch in self._replaced):
-            late_member = ask.identity
-            what = f"takes a commit of {late_member.member} in {late_member.group}, replaced as {late_member.instance}"
-            raise Violation(BEARER, f"broker {broker.id} {what}")
+    def _check_replaced(self, broker: Broker, ask: Commit) -> None:
+        serving = self._serving(broker, ask.identity.group)
+        if serving is not None and any(late is ask and (one, epoch) == serving for late, one, epoch in self._replaced):
+            member = ask.identity
+            what = f"accepts a commit of {member.member} in {member.group}, which was replaced as {member.instance}"
+            raise Violation(REPLACED, f"broker {broker.id} {what}")
 
-    def _reign(self, broker: Broker, group: str) -> tuple[object, int] | None:
-        """Return the coordinator that leads the group now, and its epoch: another one may not know what was not
-        written."""
+    def _serving(self, broker: Broker, group: str) -> tuple[object, int] | None:
+        """Return the coordinator that serves the group now, and its epoch. Another coordinator may lack unwritten
+        changes."""
         coordinator = broker.groups.coordinator
         topic = coordinator.topic
         epoch = None if topic.partitions is None else topic.epochs.get(topic.partition_of(group))
@@ -99,21 +100,21 @@ class Positions:
             return None
         return copy, self._replicas.truths[copy.key]
 
-    # -- what is committed ---------------------------------------------------------------------------------
+    # -- commits ------------------------------------------------------------------------------------------
 
     def _committed(
         self, broker: Broker, group: str, where: TopicPartition, position: OffsetAndMetadata, generation: int
     ) -> None:
         found = self._partition(broker, group)
         if found is None or found[0].epoch < found[1].fork:
-            return  # it leads for itself alone: somebody not in sync was elected since
+            return  # it leads for itself only: an unclean leader was elected since
         copy, truth = found
         key = _key(group, where)
         place = _newest(truth, key, position)
         if place is None:
             raise Violation(
                 STANDS,
-                f"{copy.key}: broker {broker.id} acknowledges {position} of {group} in {where}, which is nowhere",
+                f"{copy.key}: broker {broker.id} acknowledges {position} of {group} in {where}, which is not committed",
             )
         if generation >= 0:
             self._is_member(broker, truth, group, generation, place)
@@ -128,8 +129,8 @@ class Positions:
             if isinstance(saved, GroupRecord) and saved.saved is not None and saved.saved.generation > generation:
                 raise Violation(
                     FENCED,
-                    f"{truth.key}: broker {broker.id} takes a commit of generation {generation} of {group}, "
-                    f"which is in {saved.saved.generation}",
+                    f"{truth.key}: broker {broker.id} accepts a commit of generation {generation} of {group}, "
+                    f"which is in generation {saved.saved.generation}",
                 )
 
     def _known(self, truth: Truth, key: bytes) -> _Acknowledged:
@@ -138,7 +139,7 @@ class Positions:
             known = self._acknowledged[truth.key, key] = _Acknowledged(truth.fork)
         return known
 
-    # -- what is shown -------------------------------------------------------------------------------------
+    # -- fetches ------------------------------------------------------------------------------------------
 
     def _shown(self, broker: Broker, group: str, where: TopicPartition, shown: OffsetAndMetadata | None) -> None:
         found = self._partition(broker, group)
@@ -148,19 +149,19 @@ class Positions:
         copy, truth = found
         if not copy.leads or truth.state is None or copy.epoch != truth.state.leader_epoch or copy.epoch < truth.fork:
             self._outdated.add(group)
-            self._replicas.world.counted("positions shown by who leads no more")
+            self._replicas.world.counted("positions shown by a former leader")
             return
         key = _key(group, where)
         place = -1 if shown is None else _newest(truth, key, shown)
         if place is None:
-            raise Violation(SHOWN, f"{copy.key}: broker {broker.id} shows {shown} of {group} in {where}: not committed")
+            raise Violation(SHOWN, f"{copy.key}: broker {broker.id} returns uncommitted {shown} of {group} in {where}")
         self._replicas.world.counted("positions shown")
         newest = self._known(truth, key).newest
         if place < newest and newest >= copy.start:
             raise Violation(
                 KEPT,
-                f"{copy.key}: broker {broker.id} shows {shown} of {group} in {where}, which stands at offset {place}, "
-                f"and {truth.committed[newest]} at {newest} was acknowledged",
+                f"{copy.key}: broker {broker.id} returns {shown} of {group} in {where}, committed at offset {place}, "
+                f"but {truth.committed[newest]} at offset {newest} was acknowledged",
             )
 
     def doubtful(self, group: str) -> bool:
@@ -172,14 +173,14 @@ class Positions:
     # -- in the end ----------------------------------------------------------------------------------------
 
     def unsettled(self) -> str | None:
-        """Check that every group has a coordinator that knows its positions."""
+        """Return a message unless the leader of each offsets partition with commits serves its groups."""
         for (key, _), known in self._acknowledged.items():
             state = self._replicas.truths[key].state
             if known.newest < 0 or state is None:
                 continue
             leader = self._replicas.world.brokers.get(state.leader)
             if leader is None or leader.groups.coordinator.topic.epochs.get(key.where.partition) != state.leader_epoch:
-                return f"broker {state.leader} does not answer for the groups of {key} yet"
+                return f"broker {state.leader} does not serve the groups of {key}"
         return None
 
 
@@ -188,7 +189,7 @@ def _key(group: str, where: TopicPartition) -> bytes:
 
 
 def _newest(truth: Truth, key: bytes, position: OffsetAndMetadata) -> int | None:
-    """Return its newest place among the committed records, or None."""
+    """Return the position's newest offset among the committed records, or None."""
     for place in range(len(truth.committed) - 1, -1, -1):
         record = truth.committed[place]
         if record.key == key and record.value:

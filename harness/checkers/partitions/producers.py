@@ -1,7 +1,8 @@
 """The replies to idempotent producers, compared with a model of each log's producer state.
 
-The model decodes the batch headers of the log itself. A log may know more than its batches say: retention may have
-deleted older batches of a producer, of which a snapshot still knows. If that could decide, both replies are right.
+The model decodes the batch headers of the log itself. The log's producer state may hold more than its batches:
+retention may have deleted older batches of a producer that a snapshot still has. If those could decide, both replies
+are right.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def headers(data: bytes) -> Iterator[Sent]:
 
 @frozen
 class Expected:
-    """The reply that the log requires. `older`: the offset of a batch that the log no longer holds is right as well."""
+    """The reply that the log requires. `older`: the offset of a batch that the log has deleted is right as well."""
 
     error: ErrorCode
     offset: int = -1
@@ -70,14 +71,14 @@ class Expected:
 class _Producer:
     epoch: int
     batches: list[Sent] = field(factory=list)
-    """The last ones of this epoch, the oldest first."""
+    """The last batches of this epoch, the oldest first."""
     whole: bool = True
-    """The log holds all batches of this epoch, or as many as a leader recognizes."""
+    """True if `batches` has all batches of this epoch, or as many as a leader recognizes."""
 
 
 @define(eq=False)
 class ProducerModel:
-    """The producers of one log, from its batches up to `end`."""
+    """The producer state of one log, computed from its batches up to offset `end`."""
 
     log: PartitionLog
     cuts: int
@@ -98,7 +99,7 @@ class ProducerModel:
     def _stored(self, sent: Sent) -> None:
         known = self.producers.get(sent.producer)
         if known is None or known.epoch != sent.epoch:
-            # An epoch that begins here may have begun before the log does.
+            # A producer epoch that is new here may have begun before the log start.
             whole = known is not None or self.start == 0
             known = self.producers[sent.producer] = _Producer(sent.epoch, whole=whole)
         if sent.attributes & _CONTROL or sent.sequence < 0:
@@ -129,9 +130,9 @@ class ProducerModel:
 
 
 class Producers:
-    """Judges replies, and the values that are committed.
+    """Judges replies to idempotent producers, and the values that are committed.
 
-    A producer may send the values of its batches once more, under a new id, only after it was refused.
+    A producer may send the values of its batches again, under a new id, only after a leader refused a batch.
     """
 
     def __init__(self) -> None:
@@ -139,17 +140,17 @@ class Producers:
         self._values: dict[Key, dict[bytes, int]] = {}
         """The offsets of the committed values of idempotent sends."""
         self._refused: set[int] = set()
-        """The producer ids that a leader has refused rightly."""
+        """The producer ids of which a leader has refused a batch legally."""
         self._ended: set[int] = set()
-        """Those of them that their producer has replaced since."""
+        """The refused ids that their producer has replaced since."""
 
     def gives_up(self, producer: int) -> None:
-        """A producer sends all its values without an acknowledgement anew, under another id."""
+        """Note that a producer sends all its unacknowledged values again, under another id."""
         if producer in self._refused:
             self._ended.add(producer)
 
     def judge(self, broker: Broker, where: TopicPartition, data: bytes) -> Judge | None:
-        """A client's batch is about to be appended. Return what judges the reply; None if any is right."""
+        """Return the judge of the reply to a batch that is about to be appended; None if any reply is right."""
         partition = broker.core.partitions.get(where)
         if partition is None or not isinstance(partition.role, LeaderRole):
             return None
@@ -194,15 +195,15 @@ class Producers:
             right = result.error == expected.error and (refused or offset == expected.offset)
             if not right and not (expected.older and not refused and offset < start):
                 wanted = expected.error.name if expected.error else f"offset {expected.offset}"
-                text = f"{result.error.name} and offset {offset}, not with {wanted}"
-                raise Violation(REPLIES, f"{where}: broker {broker.id} answers {sent} with {text}")
+                text = f"answers {sent} with {result.error.name} and offset {offset}, not with {wanted}"
+                raise Violation(REPLIES, f"{where}: broker {broker.id} {text}")
         if refused:
             self._refused.add(sent.producer)
 
     def committed(self, key: Key, committed: list[Record], since: int, start: int) -> None:
         """Check the records that were committed from offset `since` on, by a leader whose log begins at `start`.
 
-        Of batches before that it need not know, so it may have stored one of them again.
+        The leader may have forgotten batches before its log start, and store one of them again.
         """
         values = self._values.setdefault(key, {})
         for offset, record in enumerate(committed[since:], start=since):
@@ -211,7 +212,8 @@ class Producers:
             at = values.get(record.value, offset)
             values[record.value] = offset
             if not start <= at < offset or committed[at].value != record.value:
-                continue  # it is the first one; or an unclean election or a disk has lost the earlier one
+                continue  # this is the first one, or an unclean election or a disk has lost the earlier one
             before = committed[at]
             if before.producer == record.producer or min(before.producer, record.producer) not in self._ended:
-                raise Violation(BY_VALUE, f"{key}: {record} at offset {offset}, and {before} at offset {at}")
+                text = f"the value of {record} at offset {offset} was also committed in {before} at offset {at}"
+                raise Violation(BY_VALUE, f"{key}: {text}")

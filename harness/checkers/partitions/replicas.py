@@ -1,8 +1,8 @@
-"""The oracle state of replication: each partition's state in the store and committed records, and every replica's log.
+"""The oracle state of replication: each partition's state in the store, its committed records, and the replicas' logs.
 
-Lost records are legal in two cases only. A leader that was elected although it was not in sync truncates what it lacks,
-from the moment on in which it acts. An ISR member whose disk lost records, and that is elected all the same, truncates
-those, and no more. No other committed record may be missing from a replica that counts.
+Committed records may be lost in two cases only. A leader that was elected outside the ISR loses the records that it
+lacks when it begins to act. An ISR member whose disk lost records, and that is elected nevertheless, loses exactly
+those. No other committed record may be missing from a leader or an ISR member.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 from harness.checkers.controller.case import STATE, TOPIC
 from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Copy, Ident, Key, Truth, ident_of
-from harness.checkers.partitions.lives import Lives
 from harness.checkers.partitions.observed import Broker, World
+from harness.checkers.partitions.processes import Processes
 from harness.history import Change
 from harness.probes import counted_as
 from kraft_controller.core.names import NO_LEADER, BrokerId, TopicPartition, Version
@@ -25,7 +25,7 @@ IN_SYNC: Final = "ISR members have all committed records"
 DURABLE: Final = "records that count as durable are on the disk"
 
 NEVER: Final = 1 << 60
-"""Beyond every leader epoch and offset: while a partition is deleted, no leader of it counts."""
+"""A number above every leader epoch and offset. As the fork of a deleted partition it exempts all its leaders."""
 
 
 class Replicas:
@@ -36,8 +36,8 @@ class Replicas:
         self.truths: dict[Key, Truth] = {}
         self.copies: dict[int, dict[TopicPartition, Copy]] = {}
         self.damage: dict[tuple[int, Key], tuple[int, int]] = {}
-        """The range of offsets that a broker's disk has lost and the broker has not regained."""
-        self.lives = Lives()
+        """The range of offsets that a broker's disk has lost, until the broker has fetched them again."""
+        self.processes = Processes()
 
     # -- the store ---------------------------------------------------------------------------------------
 
@@ -49,9 +49,9 @@ class Replicas:
             if change.path.startswith(znodes.TOPICS):
                 self._changed(change)
             elif change.kind == "create" and change.path.startswith(f"{znodes.DELETE_TOPICS}/"):
-                self._doomed(change.path.removeprefix(f"{znodes.DELETE_TOPICS}/"))
+                self._deletion_requested(change.path.removeprefix(f"{znodes.DELETE_TOPICS}/"))
             elif change.path == znodes.CONTROLLER_EPOCH and change.kind in ("create", "set"):
-                self.lives.reigns = znodes.read_controller_epoch(change.data)
+                self.processes.controller_epoch = znodes.read_controller_epoch(change.data)
         self._place = upto
 
     def _changed(self, change: Change) -> None:
@@ -63,7 +63,7 @@ class Replicas:
                 for number, assignment in topic.partitions.items():
                     truth = self.truth(TopicPartition(named[1], number))
                     truth.factor = len(assignment.target)
-                    truth.counted()
+                    truth.keep_factor()
             return
         found = STATE.fullmatch(change.path)
         if found is None or found[1] not in self._idents:
@@ -74,35 +74,35 @@ class Replicas:
             truth.state = None
             return
         state = truth.state = znodes.read_partition_state(truth.key.where, change.data, Version(change.version))
-        truth.counted()
+        truth.keep_factor()
         if before is None:
             return
         if state.leader not in (NO_LEADER, before.leader) and state.leader not in before.isr:
             truth.unclean.append(state.leader_epoch)
-            self.came_to("elected unclean")
+            self.reached("elected unclean")
         else:
             joined = [member for member in state.isr if member not in before.isr]
             self.must_hold(truth, joined, f"joins the ISR {list(state.isr)}", joining=True)
             led = self.copy(state.leader, truth.key.where)
             if joined and led is not None and led.key == truth.key and len(led.records) > len(truth.committed):
-                self.came_to("joins ISR during writes")
+                self.reached("joins ISR during writes")
         if len(state.isr) == 1 < truth.factor:
-            self.came_to("only one in sync")
+            self.reached("only one in sync")
 
-    def _doomed(self, topic: str) -> None:
-        """A deletion of the topic was requested: nothing holds for its records any more."""
+    def _deletion_requested(self, topic: str) -> None:
+        """Exempt a topic whose deletion was requested from the checks of committed records."""
         for key, truth in self.truths.items():
             if key.ident == self._idents.get(topic):
                 truth.fork = NEVER
                 truth.committed.clear()
 
-    # -- questions ---------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------
 
-    def came_to(self, point: str) -> None:
+    def reached(self, point: str) -> None:
         self.world.counted(counted_as(point))
 
     def truth(self, where: TopicPartition) -> Truth:
-        """Return the truth of the topic that has this name now."""
+        """Return the truth of a partition of the topic that has this name now."""
         return self.truth_of(Key(where, self._idents[where.topic]))
 
     def truth_of(self, key: Key) -> Truth:
@@ -122,21 +122,20 @@ class Replicas:
 
     def must_hold(self, truth: Truth, brokers: Iterable[BrokerId], what: str, *, joining: bool = False) -> None:
         for broker in brokers:
-            anew = joining and self.lives.known_anew(broker, truth.key.where)
-            if (broker, truth.key) in self.damage and not anew:
+            handled = joining and self.processes.failure_handled(broker, truth.key.where)
+            if (broker, truth.key) in self.damage and not handled:
                 continue
             copy = self.copy(broker, truth.key.where)
             has = copy.has_of(truth.committed) if copy is not None and copy.key == truth.key else 0
             if has < len(truth.committed):
-                raise Violation(
-                    IN_SYNC, f"{truth.key}: broker {broker} {what}, and lacks offset {has} of {len(truth.committed)}"
-                )
+                text = f"{what} without the record at offset {has}; {len(truth.committed)} records are committed"
+                raise Violation(IN_SYNC, f"{truth.key}: broker {broker} {text}")
 
     def must_be_durable(self, broker: Broker, key: Key, offset: int, what: str) -> None:
         found = log_of(broker, key.where)
         if self.world.replication.settings.sync_writes and found is not None and found.recovery_point < offset:
             raise Violation(
-                DURABLE, f"{key}: broker {broker.id} {what} {offset} records, and {found.recovery_point} are durable"
+                DURABLE, f"{key}: broker {broker.id} {what} {offset} records, but {found.recovery_point} are durable"
             )
 
 

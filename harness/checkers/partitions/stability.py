@@ -1,7 +1,7 @@
 """The last stable offset of each partition, and the records that read_committed consumers receive.
 
 The last stable offset is a function of the committed records alone: it is the start of the oldest transaction without a
-committed marker. The checker computes it from the records that it has read itself, with its own reading of markers.
+committed marker. The checker computes it from the records that it has read, and decodes the markers itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ _COMMIT: Final = 1
 
 @define(eq=False)
 class Transaction:
-    """committed   None while the transaction has no marker"""
+    """A transaction of one producer in one partition.
+
+    start       the offset of its first record
+    committed   None while the transaction has no marker
+    """
 
     start: int
     committed: bool | None = None
@@ -43,23 +47,23 @@ class Transaction:
 class Ledger:
     """The transactions among the committed records of a partition.
 
-    of       by offset the record's transaction; None for a record outside of transactions, and for a marker
-    stable   the last stable offset by high watermark
-    fork     of the log when it was read: an unclean election may change the records
-    blind    a record was gone before it was read, so transactions may be unknown
+    transactions   the transaction of the record at each offset; None for markers and records outside of transactions
+    stable         the last stable offset for each high watermark
+    fork           the fork of the log when it was read; an unclean election may change the records
+    incomplete     a record was deleted before it was read, so transactions may be unknown
     """
 
     fork: int
     open: dict[int, Transaction] = field(factory=dict)
-    of: list[Transaction | None] = field(factory=list)
+    transactions: list[Transaction | None] = field(factory=list)
     stable: list[int] = field(factory=lambda: [0])
-    blind: bool = False
+    incomplete: bool = False
 
     def read(self, records: list[Record]) -> None:
-        for offset in range(len(self.of), len(records)):
+        for offset in range(len(self.transactions), len(records)):
             record = records[offset]
-            self.blind = self.blind or record == GONE
-            self.of.append(self._transaction(offset, record))
+            self.incomplete = self.incomplete or record == GONE
+            self.transactions.append(self._transaction(offset, record))
             self.stable.append(min((each.start for each in self.open.values()), default=offset + 1))
 
     def _transaction(self, offset: int, record: Record) -> Transaction | None:
@@ -73,7 +77,7 @@ class Ledger:
 
     def shows(self, offset: int, record: Record) -> bool:
         """Return whether a read_committed consumer receives this record."""
-        made = self.of[offset]
+        made = self.transactions[offset]
         return not record.control and (made is None or made.committed is True)
 
 
@@ -82,33 +86,33 @@ class Stability:
         self._replicas = replicas
         self._ledgers: dict[Key, Ledger] = {}
         self._led: dict[tuple[int, Key], tuple[int, int]] = {}
-        """The leader epoch of each leader, and its last stable offset."""
+        """The leader epoch and the last stable offset of each leader."""
 
     def _ledger(self, truth: Truth) -> Ledger:
         ledger = self._ledgers.get(truth.key)
-        if ledger is None or ledger.fork != truth.fork or len(ledger.of) > len(truth.committed):
+        if ledger is None or ledger.fork != truth.fork or len(ledger.transactions) > len(truth.committed):
             ledger = self._ledgers[truth.key] = Ledger(truth.fork)
         ledger.read(truth.committed)
         return ledger
 
-    def look(self, broker: Broker, partition: Partition, copy: Copy, truth: Truth) -> None:
+    def check(self, broker: Broker, partition: Partition, copy: Copy, truth: Truth) -> None:
         """Check a replica whose log or high watermark has changed.
 
-        Transactions from before its log are unknown to it. A new process has an old high watermark, and does not know
-        which of the markers after it are committed.
+        The replica may lack transactions that began before its log start. A new process has an old high watermark, and
+        cannot tell which of the later markers are committed.
         """
         if copy.key.where.topic not in self._replicas.world.transacted:
             return
         ledger = self._ledger(truth)
         watermark, found = partition.high_watermark, partition.stable_offset
-        if ledger.blind or watermark > len(ledger.of):
+        if ledger.incomplete or watermark > len(ledger.transactions):
             return
         expected = ledger.stable[watermark]
         if expected < watermark:
             self._replicas.world.counted("transaction open")
-        passed = any(made is not None and made.committed is None for made in ledger.of[expected:found])
+        passed = any(made is not None and made.committed is None for made in ledger.transactions[expected:found])
         if expected >= copy.start and (found < expected or passed):
-            text = f"{found} at broker {broker.id} with {watermark} committed records, not {expected}"
+            text = f"broker {broker.id} has last stable offset {found} for high watermark {watermark}, not {expected}"
             raise Violation(STABLE, f"{copy.key}: {text}")
         if not copy.leads:
             self._led.pop((broker.id, copy.key), None)
@@ -116,10 +120,11 @@ class Stability:
         epoch, before = self._led.get((broker.id, copy.key), (-1, 0))
         self._led[broker.id, copy.key] = copy.epoch, found
         if epoch == copy.epoch and found < before:
-            raise Violation(ONWARDS, f"{copy.key}: from {before} to {found} at broker {broker.id} in epoch {epoch}")
+            text = f"decreased its last stable offset from {before} to {found} in leader epoch {epoch}"
+            raise Violation(ONWARDS, f"{copy.key}: broker {broker.id} {text}")
 
     def delivered(self, broker: Broker, where: TopicPartition, offset: int, result: Fetched) -> None:
-        """Check what a read_committed consumer receives from this offset on."""
+        """Check the records that a read_committed consumer receives from this offset on."""
         copy = self._replicas.copy(broker.id, where)
         if copy is None or where not in broker.core.partitions:
             return
@@ -127,26 +132,30 @@ class Stability:
         ledger = self._ledger(truth)
         received = records_of(result.records)
         upto = received[-1][0] + 1 if received else offset
-        if copy.epoch < truth.fork or truth.lost or ledger.blind or upto > len(ledger.of):
+        if copy.epoch < truth.fork or truth.lost or ledger.incomplete or upto > len(ledger.transactions):
             return
         records = truth.committed
         expected = [Seen(at, records[at].value.decode()) for at in range(offset, upto) if ledger.shows(at, records[at])]
         found = list(visible(result, offset))
         if found != expected:
             wrong = next(each for each in [*found, *expected] if (each in found) != (each in expected))
-            what = "is shown" if wrong in found else "is missing"
-            raise Violation(VISIBLE, f"{copy.key}: {wrong} {what} at broker {broker.id} from {offset} to {upto}")
+            verb = "receives" if wrong in found else "does not receive"
+            text = f"a read_committed consumer of broker {broker.id} {verb} {wrong} between {offset} and {upto}"
+            raise Violation(VISIBLE, f"{copy.key}: {text}")
 
-    # -- in the end ----------------------------------------------------------------------------------------
+    # -- after the run -------------------------------------------------------------------------------------
 
     def doubtful(self) -> bool:
-        """Return whether records of transactions, or the coordinators' own, may be lost legally."""
+        """Return whether records of transactions, or of their coordinators, may have been lost legally."""
         topics = {*self._replicas.world.transacted, TRANSACTIONS_TOPIC}
         lost = any(key.where.topic in topics and truth.fork != -1 for key, truth in self._replicas.truths.items())
-        return lost or any(ledger.blind for ledger in self._ledgers.values())
+        return lost or any(ledger.incomplete for ledger in self._ledgers.values())
 
     def unsettled(self) -> str | None:
-        """Check that every transaction has ended. A coordinator that lost its records may leave one open."""
+        """Return an open transaction, as a text; None if there is none.
+
+        A coordinator that lost its records may leave one open.
+        """
         if not self._replicas.world.transacted or self.doubtful():
             return None
         for truth in self._truths():
@@ -160,17 +169,17 @@ class Stability:
                 yield truth
 
     def readable(self, where: TopicPartition, *, committed: bool) -> int:
-        """Return how far consumers can read; `committed`: with the isolation level read_committed."""
+        """Return the end offset for consumers. `committed`: for the isolation level read_committed."""
         truth = self._replicas.truth(where)
         ledger = self._ledger(truth) if committed else None
-        return len(truth.committed) if ledger is None or ledger.blind else ledger.stable[-1]
+        return len(truth.committed) if ledger is None or ledger.incomplete else ledger.stable[-1]
 
     def final(self) -> dict[str, tuple[Seen, ...]]:
-        """Return by partition all that read_committed consumers may receive of it."""
+        """Return the records that read_committed consumers can read at the end, by partition."""
         found: dict[str, tuple[Seen, ...]] = {}
         for truth in self._truths():
             ledger = self._ledger(truth)
-            if not ledger.blind:
+            if not ledger.incomplete:
                 shown = [each for each in enumerate(truth.committed) if ledger.shows(*each)]
                 found[str(truth.key.where)] = tuple(Seen(at, record.value.decode()) for at, record in shown)
         return found

@@ -1,4 +1,4 @@
-"""The delayed operations of a broker after each of its steps: none waits whose condition holds."""
+"""The delayed operations of a broker: after each step, no operation waits whose condition already holds."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ def check_waiting(broker: Broker) -> None:
         reached = partition.high_watermark if condition is Condition.COMMITTED else partition.durable
         for awaited, delayed in queue.waiting.values():
             if awaited <= reached and isinstance(delayed, DelayedProduce):
-                text = f"a produce waits for {awaited} at broker {broker.id}, and {condition.name.lower()} is {reached}"
-                raise Violation(WAITS, f"{where}: {text}")
+                text = f"waits for {awaited} {condition.name.lower()} records, and there are {reached}"
+                raise Violation(WAITS, f"{where}: a produce at broker {broker.id} {text}")
     for waiting in purgatory._delayed.values():
         if isinstance(waiting, DelayedFetch):
             part = _readable(core, waiting)
             if part is not None:
-                text = f"a fetch of {waiting.fetch.replica} waits at offset {part.offset} of broker {broker.id}"
-                raise Violation(WAITS, f"{part.where}: {text}")
+                text = f"of replica {waiting.fetch.replica} waits for a record at offset {part.offset}, which exists"
+                raise Violation(WAITS, f"{part.where}: a fetch at broker {broker.id} {text}")
 
 
 def _readable(core: ReplicaManager, delayed: DelayedFetch) -> FetchPartition | None:
-    """Return a partition that has records for the fetch. Return None if there is none, or if one record is not
-    enough."""
-    asked = delayed.fetch
-    if asked.bytes_min > 1:
+    """Return a partition that has records for the fetch. Return None if no partition has, or if the fetch waits for
+    more than one byte."""
+    fetch = delayed.fetch
+    if fetch.bytes_min > 1:
         return None
-    parts = asked.parts
+    parts = fetch.parts
     if delayed.session:
-        session = core.fetches.sessions.of(asked.replica)
+        session = core.fetches.sessions.of(fetch.replica)
         parts = () if session is None or session.id != delayed.session else tuple(session.requests.values())
-    return next((part for part in parts if _has_records(core, asked, part)), None)
+    return next((part for part in parts if _has_records(core, fetch, part)), None)
 
 
-def _has_records(core: ReplicaManager, asked: Fetch, part: FetchPartition) -> bool:
+def _has_records(core: ReplicaManager, fetch: Fetch, part: FetchPartition) -> bool:
     partition = core.partitions.get(part.where)
     if partition is None or part.leader_epoch not in (-1, partition.leader_epoch):
         return False
     role = partition.role
-    follows = isinstance(role, FollowerRole) and asked.any_replica and core.settings.follower_reads
+    follows = isinstance(role, FollowerRole) and fetch.any_replica and core.settings.follower_reads
     if not (follows or isinstance(role, LeaderRole)):
         return False
-    if asked.replica != CONSUMER:
+    if fetch.replica != CONSUMER:
         bound = partition.log.end_offset
     else:
-        bound = partition.stable_offset if asked.committed else partition.high_watermark
+        bound = partition.stable_offset if fetch.committed else partition.high_watermark
     return partition.log.start_offset <= part.offset < bound

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import trio
 from attrs import frozen
 
-from harness.checkers.transactions import End, Journal, Look, Read, Transaction
+from harness.checkers.transactions import Journal, PositionReply, Read, Transaction, TransactionOutcome
 from harness.worlds.brokers.requests import (
     COMMITTED_ONLY,
     LATEST,
@@ -102,9 +102,10 @@ class Position:
 
     async def look_up(self, *, stable: bool) -> None:
         """Look up the position. `stable`: fail if an open transaction may change it."""
-        asked = self.journal.moment()
+        requested = self.journal.moment()
         offset = await position_of(self.client, self.group, self.where, stable=stable)
-        self.journal.looks.append(Look(self.name, offset, stable, asked, self.journal.moment()))
+        reply = PositionReply(self.name, offset, stable, requested, self.journal.moment())
+        self.journal.positions.append(reply)
 
     async def try_to_look_up(self, *, stable: bool) -> None:
         try:
@@ -168,7 +169,7 @@ class Transactor:
 
     async def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> None:
         incarnation = await self._initialize()
-        made = self._journal.begins(incarnation.number)
+        made = self._journal.begin(incarnation.number)
         topic = AddPartitionsToTxnTopic(name=partitions[0].topic, partitions=[where.partition for where in partitions])
         body = AddPartitionsToTxnRequest(*self._fields(incarnation), topics=[topic])
         await self._patiently(lambda: self._ask(ADD_PARTITIONS_TO_TXN, body, _error_of_partitions))
@@ -183,9 +184,9 @@ class Transactor:
             return
         commits = fate == "commits"
         if commits:
-            self._journal.asks(made)
+            self._journal.request_commit(made)
         await self._patiently(lambda: self._end(incarnation, commits))
-        self._journal.told(made, End.COUNTS if commits else End.ABORTED)
+        self._journal.end(made, TransactionOutcome.COMMITTED if commits else TransactionOutcome.ABORTED)
         await self._position_in(partitions[0]).try_to_look_up(stable=True)
 
     async def _initialize(self) -> Incarnation:

@@ -25,8 +25,8 @@ def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcom
     """Judge transactions of a run in which no partition may have lost records, see `partitions_with_losses`."""
     if not journal.transactions:
         return outcome
-    ends = Counter(f"transactions {each.end.name.lower()}" for each in journal.transactions)
-    ends["transactions, positions seen"] = len(journal.looks)
+    ends = Counter(f"transactions {each.outcome.name.lower()}" for each in journal.transactions)
+    ends["transactions, positions seen"] = len(journal.positions)
     made = evolve(outcome, counts=tuple(sorted((dict(outcome.counts) | ends).items())))
     broken = next(transactions.judge(journal), None)
     if broken is None or outcome.invariant not in (None, LIVENESS):

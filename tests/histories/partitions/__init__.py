@@ -1,10 +1,10 @@
-"""What must be said of brokers and the records that they replicate, in stories of a few steps each."""
+"""Examples for every invariant of replication: legal runs, and runs that violate it."""
 
 from __future__ import annotations
 
-from tests.histories.partitions import clients, disks, epochs, going, leaders, lives, logs, producers
-from tests.histories.partitions.story import STORIES, Told
+from tests.histories.partitions import clients, deletion, disks, epochs, leaders, logs, processes, producers
+from tests.histories.partitions.scenario import EXAMPLES, Example
 
-MODULES = (logs, epochs, going, leaders, disks, lives, clients, producers)
+MODULES = (logs, epochs, deletion, leaders, disks, processes, clients, producers)
 
-__all__ = ["MODULES", "STORIES", "Told"]
+__all__ = ["MODULES", "EXAMPLES", "Example"]

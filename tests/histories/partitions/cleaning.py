@@ -1,4 +1,4 @@
-"""Stories of a cleaner: what a log held, how much of it was committed, and what is found there afterwards."""
+"""Compaction: the log before it, the number of committed records, and the log after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Copy, Key, Truth, read_all
 from harness.checkers.partitions.logs import REPLACED, SAME
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
-from tests.histories.partitions.story import HERE, ONE, Shelf, Tale, records
+from tests.histories.partitions.scenario import HERE, ONE, Log, Scenario, records
 
 if TYPE_CHECKING:
     from replica.core.partitions.partition_log import PartitionLog
@@ -29,58 +29,58 @@ class Cleaned:
     where: TopicPartition = OFFSETS
     closed: bool = False
 
-    def said(self) -> tuple[str, str, object]:
-        """What was broken, and what is known of the log and counted then."""
-        tale = Tale()
-        keeper, member, key = tale.keeper, tale.member(ONE), Key(self.where, b"1")
-        before = read_all(cast("PartitionLog", Shelf(records=records(self.before))))
+    def result(self) -> tuple[str, str, object]:
+        """Return the violated invariant, the message, and the records and counts of the checkers."""
+        scenario = Scenario()
+        checkers, member, key = scenario.checkers, scenario.broker(ONE), Key(self.where, b"1")
+        before = read_all(cast("PartitionLog", Log(records=records(self.before))))
         copy = Copy(key, records=before)
-        keeper.replicas.copies[ONE] = {self.where: copy}
-        keeper.replicas.truths[key] = Truth(key, committed=before[: self.committed], fork=self.fork)
-        shelf = Shelf(records=records(self.after), closed=self.closed)
-        member.disk.logs.logs[self.where.topic, self.where.partition] = shelf
+        checkers.replicas.copies[ONE] = {self.where: copy}
+        checkers.replicas.truths[key] = Truth(key, committed=before[: self.committed], fork=self.fork)
+        log = Log(records=records(self.after), closed=self.closed)
+        member.disk.logs.logs[self.where.topic, self.where.partition] = log
         invariant = what = ""
         try:
-            keeper.logs.cleaned(tale.onlooked(ONE), self.where)
+            checkers.logs.cleaned(scenario.observed(ONE), self.where)
         except Violation as violation:
             invariant, what = violation.invariant, violation.what
-        return invariant, what, (copy.records, tale.world.counts)
+        return invariant, what, (copy.records, scenario.world.counts)
 
 
-STORIES: Final[dict[str, Cleaned]] = {
+EXAMPLES: Final[dict[str, Cleaned]] = {
     "replaced by the next": Cleaned("a1@k b1@k", ". b1@k"),
     "replaced by a later one": Cleaned("a1@k b1@l c1@k", ". b1@l c1@k"),
     "not replaced": Cleaned("a1@k b1@l", ". b1@l", REPLACED),
     "replaced by an earlier one": Cleaned("a1@k b1@k c1@l", "a1@k . c1@l", REPLACED),
-    "replaced by what is not committed": Cleaned("a1@k b1@k", ". b1@k", REPLACED, committed=1),
+    "replaced by an uncommitted record": Cleaned("a1@k b1@k", ". b1@k", REPLACED, committed=1),
     "not committed": Cleaned("a1@k b1@l c1@m", "a1@k . c1@m", committed=1),
-    "a deletion": Cleaned("-1@k b1@l", ". b1@l"),
-    "not replaced, and somebody not in sync has led": Cleaned("a1@k b1@l", ". b1@l", fork=3),
-    "gone before": Cleaned(". b1@l", ". b1@l"),
+    "a tombstone": Cleaned("-1@k b1@l", ". b1@l"),
+    "not replaced, after an unclean election": Cleaned("a1@k b1@l", ". b1@l", fork=3),
+    "missing before": Cleaned(". b1@l", ". b1@l"),
     "back again": Cleaned(". b1@l", "a1@k b1@l"),
-    "another one": Cleaned("a1@k b1@l", "a1@k c1@l", SAME),
-    "replaced where nobody cleans": Cleaned("a1@k b1@k", ". b1@k", REPLACED, where=HERE),
-    "not committed where nobody cleans": Cleaned("a1@k b1@k", "a1@k .", REPLACED, where=HERE, committed=1),
-    "of a log that is closed": Cleaned("a1@k b1@l", ". b1@l", closed=True),
-    "of a log that is longer by now": Cleaned("a1@k b1@l", ". b1@l c1@m"),
+    "changed": Cleaned("a1@k b1@l", "a1@k c1@l", SAME),
+    "replaced in a topic without compaction": Cleaned("a1@k b1@k", ". b1@k", REPLACED, where=HERE),
+    "not committed in a topic without compaction": Cleaned("a1@k b1@k", "a1@k .", REPLACED, where=HERE, committed=1),
+    "not replaced in a closed log": Cleaned("a1@k b1@l", ". b1@l", closed=True),
+    "not replaced in a log that has grown": Cleaned("a1@k b1@l", ". b1@l c1@m"),
 }
-"""By what is not there any more."""
+"""The examples, by the kind of the removed record."""
 
 
-def nowhere() -> tuple[object, ...]:
-    """There is no log, or nobody has looked at it yet."""
-    tale = Tale()
-    tale.keeper.logs.cleaned(tale.onlooked(ONE), OFFSETS)
-    shelf = Shelf(records=records("a1@k"))
-    tale.member(ONE).disk.logs.logs[OFFSETS.topic, OFFSETS.partition] = shelf
-    tale.keeper.logs.cleaned(tale.onlooked(ONE), OFFSETS)
-    del tale.member(ONE).disk.logs.logs[OFFSETS.topic, OFFSETS.partition]
-    tale.keeper.replicas.copies[ONE] = {OFFSETS: Copy(Key(OFFSETS, b"1"), records=records("a1@k"))}
-    tale.keeper.logs.cleaned(tale.onlooked(ONE), OFFSETS)
-    return tuple(tale.world.counts)
+def without_a_log() -> tuple[object, ...]:
+    """Check brokers without a log, without a copy of it at the checkers, and again without a log."""
+    scenario = Scenario()
+    scenario.checkers.logs.cleaned(scenario.observed(ONE), OFFSETS)
+    log = Log(records=records("a1@k"))
+    scenario.broker(ONE).disk.logs.logs[OFFSETS.topic, OFFSETS.partition] = log
+    scenario.checkers.logs.cleaned(scenario.observed(ONE), OFFSETS)
+    del scenario.broker(ONE).disk.logs.logs[OFFSETS.topic, OFFSETS.partition]
+    scenario.checkers.replicas.copies[ONE] = {OFFSETS: Copy(Key(OFFSETS, b"1"), records=records("a1@k"))}
+    scenario.checkers.logs.cleaned(scenario.observed(ONE), OFFSETS)
+    return tuple(scenario.world.counts)
 
 
 def actions() -> Iterator[tuple[str, Callable[[], object]]]:
-    yield "cleaned nowhere", nowhere
-    for name, story in STORIES.items():
-        yield f"cleaned: {name}", cast("Callable[[], object]", story.said)
+    yield "cleaned without_a_log", without_a_log
+    for name, example in EXAMPLES.items():
+        yield f"compaction: {name}", cast("Callable[[], object]", example.result)

@@ -1,119 +1,119 @@
-"""Stories of what a log knows of the leaders that wrote it."""
+"""The leader epochs of a log, and their start offsets."""
 
 from __future__ import annotations
 
 from harness.checkers.partitions.logs import EPOCHS
-from tests.histories.partitions.story import ONE, THREE, TWO, Tale, breaks
+from tests.histories.partitions.scenario import ONE, THREE, TWO, Scenario, breaks
 
 
 @breaks(EPOCHS)
-def an_epoch_begins_too_late(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b2 c2", told=((1, 0), (2, 2 if bad else 1)))
+def epoch_begins_too_late(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b2 c2", epochs=((1, 0), (2, 2 if bad else 1)))
 
 
 @breaks(EPOCHS)
-def an_epoch_begins_too_early(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b1 c2", told=((1, 0), (2, 1 if bad else 2)))
+def epoch_begins_too_early(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b1 c2", epochs=((1, 0), (2, 1 if bad else 2)))
 
 
 @breaks(EPOCHS)
-def the_first_epoch_is_another_one(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b2", told=((0 if bad else 1, 0), (2, 1)))
+def first_epoch_is_wrong(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b2", epochs=((0 if bad else 1, 0), (2, 1)))
 
 
 @breaks(EPOCHS)
-def an_epoch_begins_behind_the_end(t: Tale, bad: bool) -> None:
-    """Where it ends one may begin, in which nothing is written yet."""
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b1", told=((1, 0), (2, 3 if bad else 2)))
+def epoch_begins_beyond_the_log_end(s: Scenario, bad: bool) -> None:
+    """An epoch without records may begin at the log end."""
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b1", epochs=((1, 0), (2, 3 if bad else 2)))
 
 
 @breaks(EPOCHS)
-def an_epoch_outlives_what_was_cut_off(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 1)
-    t.has(TWO, "a1 b1 c2")
-    t.has(TWO, "a1 b1", told=((1, 0), (2, 2)) if bad else ((1, 0),))
+def epoch_of_truncated_records_remains(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 1)
+    s.has(TWO, "a1 b1 c2")
+    s.has(TWO, "a1 b1", epochs=((1, 0), (2, 2)) if bad else ((1, 0),))
 
 
 @breaks(EPOCHS)
-def whoever_leads_since_it_was_cut_has_begun_an_epoch(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 1)
-    t.has(TWO, "a1 b1 c2")
-    t.blind = True
-    t.has(TWO, "a1 b1", told=((1, 0), (3, 2)))
-    t.blind = bad
-    t.leads(TWO, 3)
-    t.blind = False
+def new_leader_has_begun_an_epoch_after_a_truncation(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 1)
+    s.has(TWO, "a1 b1 c2")
+    s.unchecked = True
+    s.has(TWO, "a1 b1", epochs=((1, 0), (3, 2)))
+    s.unchecked = bad
+    s.leads(TWO, 3)
+    s.unchecked = False
     if bad:
-        t.follows(TWO, ONE, 3)
+        s.follows(TWO, ONE, 3)
 
 
 @breaks(EPOCHS)
-def two_epochs_begin_before_the_log(t: Tale, bad: bool) -> None:
-    t.opens("a1 b2 c2 d3", 4)
-    t.has(TWO, "c2 d3", start=2, told=((1, 0), (2, 1), (3, 3)) if bad else ((2, 1), (3, 3)))
+def two_epochs_begin_before_the_log_start(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b2 c2 d3", 4)
+    s.has(TWO, "c2 d3", start=2, epochs=((1, 0), (2, 1), (3, 3)) if bad else ((2, 1), (3, 3)))
 
 
 @breaks(EPOCHS)
-def an_epoch_begins_where_the_log_does(t: Tale, bad: bool) -> None:
-    """What was before that nobody can ask for."""
-    t.opens("a1 b1 c2 d3", 4)
-    t.has(TWO, "c2 d3", start=2, told=((1 if bad else 2, 2), (3, 3)))
+def epoch_begins_at_the_log_start(s: Scenario, bad: bool) -> None:
+    """The log may have deleted the first records of the epoch."""
+    s.begin("a1 b1 c2 d3", 4)
+    s.has(TWO, "c2 d3", start=2, epochs=((1 if bad else 2, 2), (3, 3)))
 
 
 @breaks(EPOCHS)
-def one_from_before_the_log_is_not_looked_for(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1 d3", 4)
-    t.has(TWO, "c1 d3", start=2, told=((1, 1), (3, 3)) if not bad else ((0, 1), (3, 3)))
+def epoch_from_before_the_log_start_is_compared(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1 d3", 4)
+    s.has(TWO, "c1 d3", start=2, epochs=((1, 1), (3, 3)) if not bad else ((0, 1), (3, 3)))
 
 
 @breaks(EPOCHS)
-def the_last_epoch_is_not_known(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b2", told=((1, 0),) if bad else ((1, 0), (2, 1)))
+def last_epoch_is_missing(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b2", epochs=((1, 0),) if bad else ((1, 0), (2, 1)))
 
 
 @breaks(EPOCHS)
-def one_that_has_not_written_yet_is_none_of_the_records(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b2", told=((1, 0), (2, 2)) if bad else ((1, 0), (2, 1), (3, 2)))
+def epoch_without_records_is_not_that_of_the_last_record(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b2", epochs=((1, 0), (2, 2)) if bad else ((1, 0), (2, 1), (3, 2)))
 
 
 @breaks(EPOCHS)
-def an_epoch_between_two_is_not_known(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b2 c3", told=((1, 0), (3, 2)) if bad else ((1, 0), (2, 1), (3, 2)))
+def middle_epoch_is_missing(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b2 c3", epochs=((1, 0), (3, 2)) if bad else ((1, 0), (2, 1), (3, 2)))
 
 
 @breaks(EPOCHS)
-def no_epoch_is_known(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(THREE, "a1 b1", told=() if bad else ((1, 0),))
+def all_epochs_are_missing(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(THREE, "a1 b1", epochs=() if bad else ((1, 0),))
 
 
 @breaks(EPOCHS)
-def the_first_epoch_is_not_known(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b2", told=((2, 1),) if bad else ((1, 0), (2, 1)))
+def first_epoch_is_missing(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b2", epochs=((2, 1),) if bad else ((1, 0), (2, 1)))
 
 
 @breaks(EPOCHS)
-def a_log_of_one_record_that_went_is_not_asked(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b2" if bad else "", start=0 if bad else 1, told=((1, 0),))
+def epochs_of_an_empty_log_are_not_judged(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b2" if bad else "", start=0 if bad else 1, epochs=((1, 0),))
 
 
 @breaks(EPOCHS)
-def a_log_that_is_closed_is_not_asked(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.shelf(TWO).closed = not bad
-    t.has(TWO, "a1 b2", told=())
+def epochs_of_a_closed_log_are_not_judged(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.log(TWO).closed = not bad
+    s.has(TWO, "a1 b2", epochs=())
 
 
 @breaks(EPOCHS)
-def of_two_epochs_both_begin_before_the_log(t: Tale, bad: bool) -> None:
-    t.opens("a1 b2 c2 d2", 4)
-    t.has(TWO, "c2 d2", start=2, told=((1, 0), (2, 1 if bad else 2)))
+def second_epoch_begins_before_the_log_start(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b2 c2 d2", 4)
+    s.has(TWO, "c2 d2", start=2, epochs=((1, 0), (2, 1 if bad else 2)))

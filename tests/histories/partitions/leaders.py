@@ -1,4 +1,4 @@
-"""Stories of leaders: what they have, what they take for committed, and who is in sync with them."""
+"""Leaders: their high watermarks, their ISRs, their elections, and deleted topics."""
 
 from __future__ import annotations
 
@@ -7,563 +7,563 @@ from harness.probes import counted_as
 from kraft_controller.core.names import NO_LEADER
 from kraft_controller.wire import znodes
 from tests.histories.controller.scenario import ADMIN
-from tests.histories.partitions.story import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Tale, breaks, reaches
+from tests.histories.partitions.scenario import ALL, ELSEWHERE, HERE, ONE, THREE, TWO, Scenario, breaks, reaches
 
 # -- watermarks ----------------------------------------------------------------------------------------
 
 
 @breaks(logs.WITHIN)
-def a_follower_knows_more_to_be_committed_than_it_has(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.knows(TWO, 2 if bad else 1)
+def high_watermark_of_a_follower_is_beyond_its_log(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.watermark(TWO, 2 if bad else 1)
 
 
 @breaks(logs.WITHIN)
-def a_leader_knows_more_to_be_committed_than_it_has(t: Tale, bad: bool) -> None:
-    t.opens("a1", 0)
-    t.knows(ONE, 2 if bad else 1)
+def high_watermark_of_a_leader_is_beyond_its_log(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 0)
+    s.watermark(ONE, 2 if bad else 1)
 
 
 @breaks(logs.BACK)
-def a_leaders_watermark_goes_back(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
-    t.knows(TWO, 1)
-    t.knows(ONE, 1 if bad else 2)
+def high_watermark_of_a_leader_decreases(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
+    s.watermark(TWO, 1)
+    s.watermark(ONE, 1 if bad else 2)
 
 
 @breaks(logs.BACK)
-def in_another_epoch_it_may_know_less(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
+def high_watermark_may_decrease_in_a_new_epoch(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
     if not bad:
-        t.state(ONE, ALL, 2)
-        t.partition(ONE).high_watermark = 1
-        t.leads(ONE, 2)
-    t.knows(ONE, 1)
+        s.state(ONE, ALL, 2)
+        s.partition(ONE).high_watermark = 1
+        s.leads(ONE, 2)
+    s.watermark(ONE, 1)
 
 
 @breaks(logs.BACK)
-def who_comes_to_lead_may_know_less(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
-    t.state(TWO, ALL, 2)
-    t.partition(TWO).high_watermark = 1
-    t.leads(TWO, 2)
-    t.knows(TWO, 2)
-    t.knows(TWO, 1 if bad else 2)
+def new_leader_may_have_a_lower_high_watermark(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
+    s.state(TWO, ALL, 2)
+    s.partition(TWO).high_watermark = 1
+    s.leads(TWO, 2)
+    s.watermark(TWO, 2)
+    s.watermark(TWO, 1 if bad else 2)
 
 
 @breaks(logs.BACK)
-def who_was_stopped_may_know_less(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
-    t.blind = True
+def stopped_leader_may_have_a_lower_high_watermark(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
+    s.unchecked = True
     if not bad:
-        t.stops(ONE)
-    t.blind = False
-    t.knows(ONE, 1)
+        s.stops(ONE)
+    s.unchecked = False
+    s.watermark(ONE, 1)
 
 
 @breaks(commitment.EXPOSED)
-def a_follower_is_ahead_of_all_leaders(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 1)
-    t.knows(TWO, 2 if bad else 1)
+def high_watermark_of_a_follower_is_ahead_of_all_leaders(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 1)
+    s.watermark(TWO, 2 if bad else 1)
 
 
 @breaks(commitment.EXPOSED)
-def a_follower_is_ahead_when_nothing_is_committed(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 0)
-    t.knows(TWO, 1 if bad else 0)
+def follower_is_ahead_when_nothing_is_committed(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 0)
+    s.watermark(TWO, 1 if bad else 0)
 
 
 @breaks(commitment.EXPOSED)
-def a_deposed_leader_takes_its_own_for_committed(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 1)
-    t.has(TWO, "a1")
-    t.has(THREE, "a1")
-    t.state(TWO, [TWO, THREE], 2)
-    t.has(THREE, "a1 c2")
-    t.leads(TWO, 2)
-    t.has(TWO, "a1 c2", hw=2)
-    t.knows(ONE, 2 if bad else 1)
+def deposed_leader_commits_its_own_record(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 1)
+    s.has(TWO, "a1")
+    s.has(THREE, "a1")
+    s.state(TWO, [TWO, THREE], 2)
+    s.has(THREE, "a1 c2")
+    s.leads(TWO, 2)
+    s.has(TWO, "a1 c2", hw=2)
+    s.watermark(ONE, 2 if bad else 1)
 
 
 @breaks(commitment.EXPOSED)
-def a_follower_takes_what_is_cut_off_elsewhere_for_committed(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 d1", 1)
-    t.has(TWO, "a1")
-    t.state(TWO, [TWO], 2)
-    t.leads(TWO, 2)
-    t.has(TWO, "a1 c2 e2", hw=3)
-    t.knows(THREE, 2 if bad else 1)
+def follower_commits_a_record_that_others_truncated(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 d1", 1)
+    s.has(TWO, "a1")
+    s.state(TWO, [TWO], 2)
+    s.leads(TWO, 2)
+    s.has(TWO, "a1 c2 e2", hw=3)
+    s.watermark(THREE, 2 if bad else 1)
 
 
 @breaks(replicas.IN_SYNC)
-def what_a_member_of_the_isr_lacks_is_committed(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b1")
-    t.has(THREE, "a1" if bad else "a1 b1")
-    t.has(ONE, "a1 b1", hw=2)
+def committed_record_is_missing_from_an_isr_member(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b1")
+    s.has(THREE, "a1" if bad else "a1 b1")
+    s.has(ONE, "a1 b1", hw=2)
 
 
 @breaks(replicas.IN_SYNC)
-def who_is_not_in_sync_is_not_waited_for(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.state(ONE, ALL if bad else [ONE, TWO], 1)
-    t.has(TWO, "a1 b1")
-    t.has(ONE, "a1 b1", hw=2)
+def replicas_outside_the_isr_may_lack_records(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.state(ONE, ALL if bad else [ONE, TWO], 1)
+    s.has(TWO, "a1 b1")
+    s.has(ONE, "a1 b1", hw=2)
 
 
 @breaks(replicas.IN_SYNC)
-def nobody_has_to_hold_what_the_store_does_not_know(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
+def partition_without_state_has_no_isr(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
     if not bad:
-        t.stateless()
-    t.has(ONE, "a1 b1", hw=2)
+        s.delete_state()
+    s.has(ONE, "a1 b1", hw=2)
 
 
 @breaks(replicas.IN_SYNC)
-def who_leads_counts_for_himself_what_is_his(t: Tale, bad: bool) -> None:
-    """A leader that knows more than anybody when it begins."""
-    t.opens("a1 b1 c1", 1)
-    t.has(THREE, "a1 b1 c1" if not bad else "a1")
-    t.state(TWO, ALL, 2)
-    t.partition(TWO).high_watermark = 3
-    t.leads(TWO, 2)
+def new_leader_commits_records_from_before(s: Scenario, bad: bool) -> None:
+    """The new leader has the highest high watermark, and must not count records that an ISR member lacks."""
+    s.begin("a1 b1 c1", 1)
+    s.has(THREE, "a1 b1 c1" if not bad else "a1")
+    s.state(TWO, ALL, 2)
+    s.partition(TWO).high_watermark = 3
+    s.leads(TWO, 2)
 
 
-# -- who is in sync ------------------------------------------------------------------------------------
-
-
-@breaks(replicas.IN_SYNC)
-def who_joins_lacks_something(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1" if bad else "a1 b1")
-    t.state(ONE, ALL, 1)
-    t.looks(ONE)
+# -- ISR members ---------------------------------------------------------------------------------------
 
 
 @breaks(replicas.IN_SYNC)
-def who_joins_has_nothing(t: Tale, bad: bool) -> None:
-    t.topic(1, 2)
-    t.state(ONE, [ONE], 1)
-    t.leads(ONE, 1)
-    t.has(ONE, "a1", hw=1 if bad else 0)
-    t.state(ONE, [ONE, TWO], 1)
-    t.looks(ONE)
+def joining_replica_lacks_a_record(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1" if bad else "a1 b1")
+    s.state(ONE, ALL, 1)
+    s.check(ONE)
 
 
 @breaks(replicas.IN_SYNC)
-def who_joins_has_another_record(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 3, (ONE, TWO))
-    t.has(THREE, "a1 b0 c1" if bad else "a1 b1 c1")
-    t.state(ONE, ALL, 1)
-    t.looks(ONE)
+def joining_replica_is_empty(s: Scenario, bad: bool) -> None:
+    s.topic(1, 2)
+    s.state(ONE, [ONE], 1)
+    s.leads(ONE, 1)
+    s.has(ONE, "a1", hw=1 if bad else 0)
+    s.state(ONE, [ONE, TWO], 1)
+    s.check(ONE)
 
 
 @breaks(replicas.IN_SYNC)
-def who_joins_holds_what_had_the_name_before(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.anew(THREE, "2" if bad else "1")
-    t.follows(THREE, ONE, 1)
-    t.has(THREE, "a1 b1")
-    t.state(ONE, ALL, 1)
-    t.looks(ONE)
+def joining_replica_has_another_record(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 3, (ONE, TWO))
+    s.has(THREE, "a1 b0 c1" if bad else "a1 b1 c1")
+    s.state(ONE, ALL, 1)
+    s.check(ONE)
 
 
 @breaks(replicas.IN_SYNC)
-def who_joins_while_somebody_else_comes_to_lead(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1" if bad else "a1 b1")
-    t.state(TWO, ALL, 2)
-    t.looks(ONE)
+def joining_replica_holds_the_topic_before(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.recreated(THREE, "2" if bad else "1")
+    s.follows(THREE, ONE, 1)
+    s.has(THREE, "a1 b1")
+    s.state(ONE, ALL, 1)
+    s.check(ONE)
 
 
 @breaks(replicas.IN_SYNC)
-def who_joins_while_nobody_leads(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1" if bad else "a1 b1")
-    t.state(NO_LEADER, ALL, 2)
-    t.looks(ONE)
+def replica_joins_with_a_change_of_leader(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1" if bad else "a1 b1")
+    s.state(TWO, ALL, 2)
+    s.check(ONE)
 
 
 @breaks(replicas.IN_SYNC)
-def who_was_told_to_delete_it_had_it_when_he_joined(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1" if bad else "a1 b1")
-    t.state(ONE, ALL, 1)
-    t.state(ONE, [ONE, TWO], 1)
-    t.keeper.disks.deleted(THREE, HERE)
-    t.looks(ONE)
+def replica_joins_without_a_leader(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1" if bad else "a1 b1")
+    s.state(NO_LEADER, ALL, 2)
+    s.check(ONE)
+
+
+@breaks(replicas.IN_SYNC)
+def replica_was_deleted_after_it_joined(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1" if bad else "a1 b1")
+    s.state(ONE, ALL, 1)
+    s.state(ONE, [ONE, TWO], 1)
+    s.checkers.disks.deleted(THREE, HERE)
+    s.check(ONE)
 
 
 @reaches(counted_as("joins ISR during writes"))
-def somebody_joins_while_the_leader_has_more_than_is_committed(t: Tale, so: bool) -> None:
-    t.opens("a1 b1", 1 if so else 2, (ONE, TWO))
-    t.has(THREE, "a1 b1")
-    t.state(ONE, ALL, 1)
-    t.looks(ONE)
+def replica_joins_during_writes(s: Scenario, so: bool) -> None:
+    s.begin("a1 b1", 1 if so else 2, (ONE, TWO))
+    s.has(THREE, "a1 b1")
+    s.state(ONE, ALL, 1)
+    s.check(ONE)
 
 
 @reaches(counted_as("joins ISR during writes"))
-def somebody_joins_and_not_only_leaves(t: Tale, so: bool) -> None:
-    t.opens("a1 b1", 1, (ONE, TWO))
-    t.has(THREE, "a1 b1")
-    t.state(ONE, [ONE, THREE] if so else [ONE], 1)
-    t.looks(ONE)
+def replica_that_leaves_does_not_join(s: Scenario, so: bool) -> None:
+    s.begin("a1 b1", 1, (ONE, TWO))
+    s.has(THREE, "a1 b1")
+    s.state(ONE, [ONE, THREE] if so else [ONE], 1)
+    s.check(ONE)
 
 
 @reaches(counted_as("joins ISR during writes"))
-def somebody_joins_whose_leader_holds_what_had_the_name_before(t: Tale, so: bool) -> None:
-    t.opens("a1", 0, (ONE, TWO))
+def replica_joins_under_a_leader_of_the_topic_before(s: Scenario, so: bool) -> None:
+    s.begin("a1", 0, (ONE, TWO))
     if not so:
-        t.topic(1, 2, 3, ident="2")
-        t.state(ONE, [ONE], 1)
-        t.looks(THREE)
-    t.state(ONE, ALL, 1)
-    t.looks(THREE)
+        s.topic(1, 2, 3, ident="2")
+        s.state(ONE, [ONE], 1)
+        s.check(THREE)
+    s.state(ONE, ALL, 1)
+    s.check(THREE)
 
 
 @reaches(counted_as("joins ISR during writes"))
-def somebody_joins_whose_leader_was_never_seen(t: Tale, so: bool) -> None:
-    t.topic(1, 2)
-    t.state(ONE, [ONE], 1)
-    t.follows(TWO, ONE, 1)
+def replica_joins_under_an_unread_leader(s: Scenario, so: bool) -> None:
+    s.topic(1, 2)
+    s.state(ONE, [ONE], 1)
+    s.follows(TWO, ONE, 1)
     if so:
-        t.leads(ONE, 1, [ONE])
-        t.has(ONE, "a1")
-    t.state(ONE, [ONE, TWO], 1)
-    t.looks(TWO)
+        s.leads(ONE, 1, [ONE])
+        s.has(ONE, "a1")
+    s.state(ONE, [ONE, TWO], 1)
+    s.check(TWO)
 
 
 @reaches(counted_as("only one in sync"))
-def one_of_several_is_in_sync(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
-    t.state(ONE, [ONE] if so else [ONE, TWO], 1)
-    t.looks(ONE)
+def one_of_several_replicas_is_in_sync(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
+    s.state(ONE, [ONE] if so else [ONE, TWO], 1)
+    s.check(ONE)
 
 
 @reaches(counted_as("only one in sync"))
-def the_only_one_is_always_alone(t: Tale, so: bool) -> None:
-    t.topic(*((1, 2) if so else (1,)))
-    t.state(ONE, [ONE], 1)
-    t.state(ONE, [ONE], 2)
-    t.leads(ONE, 2)
+def only_replica_is_always_in_sync(s: Scenario, so: bool) -> None:
+    s.topic(*((1, 2) if so else (1,)))
+    s.state(ONE, [ONE], 1)
+    s.state(ONE, [ONE], 2)
+    s.leads(ONE, 2)
 
 
 @reaches(counted_as("only one in sync"))
-def of_those_to_whom_it_moves_there_is_only_one(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
+def reassignment_to_one_replica(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
     if not so:
-        t.topic(1)
-    t.state(ONE, [ONE], 2)
-    t.looks(ONE)
+        s.topic(1)
+    s.state(ONE, [ONE], 2)
+    s.check(ONE)
 
 
 @reaches(counted_as("only one in sync"))
-def a_topic_that_has_no_id_is_not_looked_at(t: Tale, so: bool) -> None:
-    t.store.write(znodes.topic_path("t1"), znodes.topic(None, {0: t.partition(ONE).assignment}), ADMIN)
+def topic_without_an_id_is_not_judged(s: Scenario, so: bool) -> None:
+    s.store.write(znodes.topic_path("t1"), znodes.topic(None, {0: s.partition(ONE).assignment}), ADMIN)
     if so:
-        t.topic(*ALL)
-    t.state(ONE, ALL, 1)
-    t.state(ONE, [ONE], 1)
-    t.leads(ONE, 1)
+        s.topic(*ALL)
+    s.state(ONE, ALL, 1)
+    s.state(ONE, [ONE], 1)
+    s.leads(ONE, 1)
 
 
-# -- who leads -----------------------------------------------------------------------------------------
+# -- elections -----------------------------------------------------------------------------------------
 
 
 @breaks(commitment.COMMITTED)
-def who_leads_was_not_elected_and_lacks_something(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 3, (ONE, TWO))
-    t.has(THREE, "a1")
+def leader_without_election_lacks_a_record(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 3, (ONE, TWO))
+    s.has(THREE, "a1")
     if not bad:
-        t.state(THREE, [THREE], 2)
-    t.leads(THREE, 2, [THREE])
+        s.state(THREE, [THREE], 2)
+    s.leads(THREE, 2, [THREE])
 
 
 @breaks(commitment.COMMITTED)
-def who_leads_has_another_record(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 3, (ONE, TWO))
-    t.has(THREE, "a1 x0 c1" if bad else "a1 b1 c1")
-    t.leads(THREE, 2)
+def leader_has_another_record(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 3, (ONE, TWO))
+    s.has(THREE, "a1 x0 c1" if bad else "a1 b1 c1")
+    s.leads(THREE, 2)
 
 
 @breaks(commitment.COMMITTED)
-def an_election_of_before_excuses_nobody(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1")
-    t.state(THREE, [THREE], 2)
-    t.leads(THREE, 2, [THREE])
-    t.has(THREE, "a1 c2", hw=2)
-    t.has(TWO, "a1" if bad else "a1 c2")
-    t.leads(TWO, 3)
+def earlier_unclean_election_excuses_nothing(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1")
+    s.state(THREE, [THREE], 2)
+    s.leads(THREE, 2, [THREE])
+    s.has(THREE, "a1 c2", hw=2)
+    s.has(TWO, "a1" if bad else "a1 c2")
+    s.leads(TWO, 3)
 
 
 @breaks(commitment.COMMITTED)
-def an_election_that_comes_later_excuses_nobody(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE,))
-    t.has(TWO, "a1")
-    t.has(THREE, "a1")
-    t.state(THREE, [THREE], 3)
+def later_unclean_election_excuses_nothing(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE,))
+    s.has(TWO, "a1")
+    s.has(THREE, "a1")
+    s.state(THREE, [THREE], 3)
     if bad:
-        t.leads(TWO, 2)
-    t.leads(THREE, 3, [THREE])
+        s.leads(TWO, 2)
+    s.leads(THREE, 3, [THREE])
 
 
 @breaks(commitment.COMMITTED)
-def one_of_several_elections_excuses(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE,))
-    t.has(TWO, "a1")
-    t.has(THREE, "a1")
-    t.state(THREE, [THREE], 2)
-    t.leads(THREE, 2, [THREE])
-    t.has(THREE, "a1 c2", hw=2)
+def second_unclean_election_excuses_a_loss(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE,))
+    s.has(TWO, "a1")
+    s.has(THREE, "a1")
+    s.state(THREE, [THREE], 2)
+    s.leads(THREE, 2, [THREE])
+    s.has(THREE, "a1 c2", hw=2)
     if not bad:
-        t.state(TWO, [TWO], 3)
-    t.leads(TWO, 3, [TWO])
+        s.state(TWO, [TWO], 3)
+    s.leads(TWO, 3, [TWO])
 
 
 @breaks(commitment.COMMITTED)
-def whom_the_isr_names_is_elected_as_he_should_be(t: Tale, bad: bool) -> None:
-    """He has left the ISR when he acts, and cut what he had: nothing excuses that."""
-    t.opens("a1", 0)
-    t.state(TWO, ALL, 2)
-    t.looks(ONE)
-    t.has(TWO, "")
-    t.state(ONE, [ONE], 3)
+def clean_leader_truncated_a_committed_record(s: Scenario, bad: bool) -> None:
+    """The leader was elected from the ISR, truncated, and begins to act after it has left the ISR."""
+    s.begin("a1", 0)
+    s.state(TWO, ALL, 2)
+    s.check(ONE)
+    s.has(TWO, "")
+    s.state(ONE, [ONE], 3)
     if bad:
-        t.knows(ONE, 1)
-    t.leads(TWO, 2)
+        s.watermark(ONE, 1)
+    s.leads(TWO, 2)
 
 
 @breaks(commitment.COMMITTED)
-def that_nobody_leads_excuses_nobody(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1" if bad else "a1 b1")
-    t.state(NO_LEADER, [ONE, TWO], 2)
-    t.state(NO_LEADER, [ONE, TWO], 3)
-    t.leads(THREE, 3)
+def leaderless_state_excuses_nothing(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1" if bad else "a1 b1")
+    s.state(NO_LEADER, [ONE, TWO], 2)
+    s.state(NO_LEADER, [ONE, TWO], 3)
+    s.leads(THREE, 3)
 
 
 @breaks(commitment.COMMITTED)
-def that_the_leader_is_the_same_excuses_nobody(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1" if bad else "a1 b1")
-    t.state(ONE, [TWO], 2)
-    t.state(ONE, [TWO], 3)
-    t.leads(THREE, 3)
+def unchanged_leader_outside_the_isr_excuses_nothing(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1" if bad else "a1 b1")
+    s.state(ONE, [TWO], 2)
+    s.state(ONE, [TWO], 3)
+    s.leads(THREE, 3)
 
 
 @breaks(replicas.IN_SYNC)
-def who_is_elected_though_not_in_sync_is_obeyed(t: Tale, bad: bool) -> None:
-    """The leaders of before commit for themselves from then on; it is told at once that they do not."""
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1 b1" if bad else "a1")
+def leaders_before_an_unclean_one_are_not_judged(s: Scenario, bad: bool) -> None:
+    """Earlier leaders commit for themselves only, as soon as the unclean leader acts."""
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1 b1" if bad else "a1")
     if bad:
-        t.state(ONE, ALL, 1)
-    t.state(THREE, ALL if bad else [THREE], 2)
-    t.leads(THREE, 2, [THREE])
-    t.has(ONE, "a1 b1 d1", hw=3)
+        s.state(ONE, ALL, 1)
+    s.state(THREE, ALL if bad else [THREE], 2)
+    s.leads(THREE, 2, [THREE])
+    s.has(ONE, "a1 b1 d1", hw=3)
 
 
 @breaks(commitment.EXPOSED)
-def in_its_own_epoch_who_was_elected_so_is_judged(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1")
-    t.state(THREE, [THREE], 2)
-    t.leads(THREE, 2, [THREE])
-    t.has(THREE, "a1 c2", hw=2)
-    t.partition(TWO).high_watermark = 1
-    t.follows(TWO, THREE, 2)
-    t.knows(TWO, 2 if bad else 1)
+def unclean_leader_is_judged_in_its_own_epoch(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1")
+    s.state(THREE, [THREE], 2)
+    s.leads(THREE, 2, [THREE])
+    s.has(THREE, "a1 c2", hw=2)
+    s.partition(TWO).high_watermark = 1
+    s.follows(TWO, THREE, 2)
+    s.watermark(TWO, 2 if bad else 1)
 
 
 @breaks(commitment.COMMITTED)
-def who_leads_in_an_epoch_that_is_over_is_nobody_new(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.state(TWO, [TWO], 3)
-    t.leads(TWO, 3, [TWO])
-    t.has(TWO, "a1 b3", hw=2)
-    t.leads(THREE, 4 if bad else 2)
+def leader_of_an_earlier_epoch_is_not_new(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.state(TWO, [TWO], 3)
+    s.leads(TWO, 3, [TWO])
+    s.has(TWO, "a1 b3", hw=2)
+    s.leads(THREE, 4 if bad else 2)
 
 
 @reaches(counted_as("high watermark behind"))
-def who_begins_to_lead_does_not_know_of_all(t: Tale, so: bool) -> None:
-    t.opens("a1 b1", 2)
-    t.state(TWO, ALL, 2)
-    t.partition(TWO).high_watermark = 1 if so else 2
-    t.leads(TWO, 2)
+def new_leader_has_an_old_high_watermark(s: Scenario, so: bool) -> None:
+    s.begin("a1 b1", 2)
+    s.state(TWO, ALL, 2)
+    s.partition(TWO).high_watermark = 1 if so else 2
+    s.leads(TWO, 2)
 
 
 @reaches(counted_as("logs diverge"))
-def who_begins_to_lead_lacks_what_another_one_has(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
-    t.has(ONE, "a1 b1")
-    t.has(TWO, "a1" if so else "a1 b1")
-    t.state(TWO, ALL, 2)
-    t.leads(TWO, 2)
+def new_leader_lacks_a_record_of_another_replica(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
+    s.has(ONE, "a1 b1")
+    s.has(TWO, "a1" if so else "a1 b1")
+    s.state(TWO, ALL, 2)
+    s.leads(TWO, 2)
 
 
 @reaches(counted_as("logs diverge"))
-def who_begins_to_lead_has_most_of_all(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b1" if so else "a1 c2 d2")
-    t.has(ONE, "a1 c2 d2" if so else "a1 c2")
-    t.state(TWO, ALL, 2)
-    t.leads(TWO, 2)
+def new_leader_has_the_longest_log(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b1" if so else "a1 c2 d2")
+    s.has(ONE, "a1 c2 d2" if so else "a1 c2")
+    s.state(TWO, ALL, 2)
+    s.leads(TWO, 2)
 
 
 @reaches(counted_as("logs diverge"))
-def what_had_the_name_before_does_not_count(t: Tale, so: bool) -> None:
-    t.topic(1, 2)
-    t.state(ONE, [ONE, TWO], 1)
-    t.anew(TWO, "1" if so else "2")
-    t.follows(TWO, ONE, 1)
-    t.has(TWO, "a0 b0")
-    t.looks(THREE)
-    t.leads(ONE, 1)
+def log_of_the_topic_before_does_not_diverge(s: Scenario, so: bool) -> None:
+    s.topic(1, 2)
+    s.state(ONE, [ONE, TWO], 1)
+    s.recreated(TWO, "1" if so else "2")
+    s.follows(TWO, ONE, 1)
+    s.has(TWO, "a0 b0")
+    s.check(THREE)
+    s.leads(ONE, 1)
 
 
 @reaches(counted_as("two leaders"))
-def who_is_deposed_and_does_not_know_it_writes(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
+def deposed_leader_writes(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
     if so:
-        t.state(TWO, ALL, 2)
-    t.has(ONE, "a1 b1")
+        s.state(TWO, ALL, 2)
+    s.has(ONE, "a1 b1")
 
 
 @reaches(counted_as("two leaders"))
-def who_is_deposed_and_knows_it_does_not_lead(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
-    t.state(TWO, ALL, 2)
-    t.blind = True
+def deposed_leader_that_follows_is_no_leader(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
+    s.state(TWO, ALL, 2)
+    s.unchecked = True
     if not so:
-        t.follows(ONE, TWO, 2)
-    t.has(ONE, "a1 b1")
-    t.blind = False
-    t.looks(ONE)
+        s.follows(ONE, TWO, 2)
+    s.has(ONE, "a1 b1")
+    s.unchecked = False
+    s.check(ONE)
 
 
 @reaches(counted_as("two leaders"))
-def a_follower_that_hears_late_is_no_leader(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
-    t.state(TWO, ALL, 2)
+def outdated_follower_is_no_leader(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
+    s.state(TWO, ALL, 2)
     if not so:
-        t.has(THREE, "a1 b1")
+        s.has(THREE, "a1 b1")
     else:
-        t.has(ONE, "a1 b1")
+        s.has(ONE, "a1 b1")
 
 
 @reaches(counted_as("two leaders"))
-def who_begins_to_lead_and_writes_at_once_did_not_lead(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
-    t.state(ONE, ALL, 3)
+def new_leader_writes_at_once(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
+    s.state(ONE, ALL, 3)
     if so:
-        t.leads(TWO, 2)
-    t.blind = not so
-    t.leads(TWO, 2)
-    t.has(TWO, "a1 b2")
-    t.blind = False
-    t.looks(TWO)
+        s.leads(TWO, 2)
+    s.unchecked = not so
+    s.leads(TWO, 2)
+    s.has(TWO, "a1 b2")
+    s.unchecked = False
+    s.check(TWO)
 
 
 @reaches(counted_as("two leaders"))
-def where_the_store_knows_nothing_nobody_is_deposed(t: Tale, so: bool) -> None:
-    t.opens("a1", 1)
-    t.state(TWO, ALL, 2)
+def partition_without_state_deposes_no_leader(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1)
+    s.state(TWO, ALL, 2)
     if not so:
-        t.stateless()
-    t.has(ONE, "a1 b1")
+        s.delete_state()
+    s.has(ONE, "a1 b1")
 
 
 @reaches(counted_as("elected unclean"))
-def somebody_not_in_sync_is_elected(t: Tale, so: bool) -> None:
-    t.opens("a1", 1, (ONE, TWO))
-    t.state(THREE if so else TWO, [THREE if so else TWO], 2)
-    t.looks(ONE)
+def replica_outside_the_isr_is_elected(s: Scenario, so: bool) -> None:
+    s.begin("a1", 1, (ONE, TWO))
+    s.state(THREE if so else TWO, [THREE if so else TWO], 2)
+    s.check(ONE)
 
 
 @reaches(counted_as("elected unclean"))
-def the_first_one_is_elected_from_nobody(t: Tale, so: bool) -> None:
-    t.topic(*ALL)
+def first_leader_is_not_unclean(s: Scenario, so: bool) -> None:
+    s.topic(*ALL)
     if so:
-        t.state(ONE, [ONE], 1)
-    t.state(TWO, [TWO], 2)
-    t.leads(TWO, 2)
+        s.state(ONE, [ONE], 1)
+    s.state(TWO, [TWO], 2)
+    s.leads(TWO, 2)
 
 
 # -- topics --------------------------------------------------------------------------------------------
 
 
 @breaks(commitment.COMMITTED)
-def of_what_is_to_be_deleted_nothing_is_promised(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2, (ONE, TWO))
-    t.has(THREE, "a1")
-    t.dooms("t2" if bad else "t1")
-    t.leads(THREE, 2)
-    t.knows(ONE, 2)
-    t.has(TWO, "")
-    t.follows(TWO, THREE, 2)
-    t.acks(ONE, 0, "x")
+def partition_under_deletion_is_not_judged(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2, (ONE, TWO))
+    s.has(THREE, "a1")
+    s.request_deletion("t2" if bad else "t1")
+    s.leads(THREE, 2)
+    s.watermark(ONE, 2)
+    s.has(TWO, "")
+    s.follows(TWO, THREE, 2)
+    s.acks(ONE, 0, "x")
 
 
 @breaks(logs.UNCUT)
-def only_who_asks_for_it_deletes_a_topic(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
+def only_a_requested_deletion_counts(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
     if not bad:
-        t.dooms()
-    t.store.delete(f"{znodes.DELETE_TOPICS}/t1", ADMIN)
-    t.has(TWO, "a1")
+        s.request_deletion()
+    s.store.delete(f"{znodes.DELETE_TOPICS}/t1", ADMIN)
+    s.has(TWO, "a1")
 
 
 @breaks(logs.UNCUT)
-def that_a_topic_was_deleted_is_nothing_to_the_next(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
-    t.dooms()
-    t.store.delete(f"{znodes.DELETE_TOPICS}/t1", ADMIN)
-    t.stateless()
-    t.store.delete(znodes.topic_path("t1"), ADMIN)
-    t.topic(*ALL, ident="2")
-    t.state(ONE, [ONE, TWO], 1)
+def deletion_does_not_excuse_the_next_topic(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
+    s.request_deletion()
+    s.store.delete(f"{znodes.DELETE_TOPICS}/t1", ADMIN)
+    s.delete_state()
+    s.store.delete(znodes.topic_path("t1"), ADMIN)
+    s.topic(*ALL, ident="2")
+    s.state(ONE, [ONE, TWO], 1)
     for broker in (ONE, TWO):
-        t.anew(broker)
-    t.follows(TWO, ONE, 1)
-    t.has(TWO, "c1")
-    t.leads(ONE, 1)
-    t.has(ONE, "c1", hw=1)
-    t.has(TWO, "" if bad else "c1 d1")
+        s.recreated(broker)
+    s.follows(TWO, ONE, 1)
+    s.has(TWO, "c1")
+    s.leads(ONE, 1)
+    s.has(ONE, "c1", hw=1)
+    s.has(TWO, "" if bad else "c1 d1")
 
 
 @breaks(logs.UNCUT)
-def who_asks_again_means_what_has_the_name_now(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
-    t.stateless()
-    t.topic(*ALL, ident="2")
-    t.dooms()
-    t.looks(ONE)
-    t.has(ONE, "a1" if bad else "a1 b1")
+def deletion_is_of_the_topic_with_the_present_id(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
+    s.delete_state()
+    s.topic(*ALL, ident="2")
+    s.request_deletion()
+    s.check(ONE)
+    s.has(ONE, "a1" if bad else "a1 b1")
 
 
 @breaks(commitment.ACKNOWLEDGED)
-def a_topic_of_the_same_shape_is_looked_at_anew(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.dooms()
-    t.topic(*ALL, ident="2")
-    t.state(ONE, [ONE], 1)
-    t.anew(ONE)
-    t.blind = True
-    t.leads(ONE, 1, [ONE])
-    t.has(ONE, "x1", hw=1)
-    t.blind = False
-    t.looks(ONE)
-    t.acks(ONE, 0, "a" if bad else "x")
+def recreated_topic_of_the_same_length_is_read_again(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.request_deletion()
+    s.topic(*ALL, ident="2")
+    s.state(ONE, [ONE], 1)
+    s.recreated(ONE)
+    s.unchecked = True
+    s.leads(ONE, 1, [ONE])
+    s.has(ONE, "x1", hw=1)
+    s.unchecked = False
+    s.check(ONE)
+    s.acks(ONE, 0, "a" if bad else "x")
 
 
 @breaks(logs.UNCUT)
-def who_was_told_to_delete_it_may_begin_with_nothing(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.state(ONE, [ONE, TWO], 1)
+def deleted_replica_may_begin_empty(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.state(ONE, [ONE, TWO], 1)
     if not bad:
-        t.keeper.disks.deleted(THREE, HERE)
-    t.keeper.disks.deleted(THREE, ELSEWHERE)
-    t.keeper.disks.deleted(9, HERE)
-    t.anew(THREE, "1")
-    t.follows(THREE, ONE, 1)
+        s.checkers.disks.deleted(THREE, HERE)
+    s.checkers.disks.deleted(THREE, ELSEWHERE)
+    s.checkers.disks.deleted(9, HERE)
+    s.recreated(THREE, "1")
+    s.follows(THREE, ONE, 1)

@@ -1,221 +1,221 @@
-"""Stories of what a log holds: what stands where, what is cut off, and what goes from its beginning."""
+"""Logs: the record at each offset, the log start, and truncations."""
 
 from __future__ import annotations
 
 from harness.checkers.partitions import commitment, logs, replicas
 from harness.probes import counted_as
-from tests.histories.partitions.story import ALL, ONE, THREE, TWO, Tale, breaks, reaches
+from tests.histories.partitions.scenario import ALL, ONE, THREE, TWO, Scenario, breaks, reaches
 
-# -- one record at one place ---------------------------------------------------------------------------
-
-
-@breaks(logs.SAME)
-def two_have_different_records_of_one_epoch(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b1")
-    t.has(THREE, "a1 c1" if bad else "a1 c2")
+# -- one record per offset -----------------------------------------------------------------------------
 
 
 @breaks(logs.SAME)
-def a_number_is_given_to_one_record_only(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b1 c1:7/1")
-    t.has(THREE, "a1 b1 c1:7/2" if bad else "a1 b1 c1:7/1")
+def two_records_at_one_offset_and_epoch(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b1")
+    s.has(THREE, "a1 c1" if bad else "a1 c2")
 
 
 @breaks(logs.SAME)
-def nothing_and_something_are_not_the_same(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 -1")
-    t.has(THREE, "a1 b1" if bad else "a1 -1")
+def two_sequences_at_one_offset_and_epoch(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b1 c1:7/1")
+    s.has(THREE, "a1 b1 c1:7/2" if bad else "a1 b1 c1:7/1")
 
 
 @breaks(logs.SAME)
-def what_is_not_committed_is_compared_as_well(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 3)
-    t.has(TWO, "a1 b1 c1 d1 e1 f1")
-    t.has(THREE, "a1 b1 c1 d1 e1 g1" if bad else "a1 b1 c1 d1 e1 f1")
+def empty_value_differs_from_another_value(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 -1")
+    s.has(THREE, "a1 b1" if bad else "a1 -1")
+
+
+@breaks(logs.SAME)
+def uncommitted_records_are_compared(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 3)
+    s.has(TWO, "a1 b1 c1 d1 e1 f1")
+    s.has(THREE, "a1 b1 c1 d1 e1 g1" if bad else "a1 b1 c1 d1 e1 f1")
 
 
 @breaks(logs.ONCE)
-def a_number_comes_twice(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0 b1:7/1", 2)
-    t.has(ONE, f"a1:7/0 b1:7/1 c1:7/{1 if bad else 2}")
+def sequence_is_repeated(s: Scenario, bad: bool) -> None:
+    s.begin("a1:7/0 b1:7/1", 2)
+    s.has(ONE, f"a1:7/0 b1:7/1 c1:7/{1 if bad else 2}")
 
 
 @breaks(logs.ONCE)
-def a_number_is_passed_over_and_comes_later(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0 b1:7/5", 2)
-    t.has(ONE, f"a1:7/0 b1:7/5 c1:7/{3 if bad else 6}")
+def sequence_goes_back(s: Scenario, bad: bool) -> None:
+    s.begin("a1:7/0 b1:7/5", 2)
+    s.has(ONE, f"a1:7/0 b1:7/5 c1:7/{3 if bad else 6}")
 
 
 @breaks(logs.ONCE)
-def the_first_of_all_producers_numbers_its_records_as_well(t: Tale, bad: bool) -> None:
-    t.opens("a1:0/0 b1:8/0", 2)
-    t.has(ONE, f"a1:0/0 b1:8/0 c1:0/{0 if bad else 1}")
+def producer_id_0_has_sequences(s: Scenario, bad: bool) -> None:
+    s.begin("a1:0/0 b1:8/0", 2)
+    s.has(ONE, f"a1:0/0 b1:8/0 c1:0/{0 if bad else 1}")
 
 
 @breaks(logs.ONCE)
-def what_was_cut_off_may_be_written_again_and_once(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0", 1)
-    t.has(TWO, "a1:7/0 b1:7/1")
-    t.has(TWO, "a1:7/0")
-    t.has(TWO, f"a1:7/0 b2:7/{0 if bad else 1}")
+def truncated_sequence_may_be_written_again(s: Scenario, bad: bool) -> None:
+    s.begin("a1:7/0", 1)
+    s.has(TWO, "a1:7/0 b1:7/1")
+    s.has(TWO, "a1:7/0")
+    s.has(TWO, f"a1:7/0 b2:7/{0 if bad else 1}")
 
 
 @breaks(logs.ONCE)
-def who_came_when_the_records_of_a_producer_had_gone_knows_nothing_of_it(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0 b1:7/1 c1", 3, isr=(ONE, THREE))
+def leader_may_not_know_a_producer_of_deleted_records(s: Scenario, bad: bool) -> None:
+    s.begin("a1:7/0 b1:7/1 c1", 3, isr=(ONE, THREE))
     held, start = ("b1:7/1 c1", 1) if bad else ("c1", 2)
-    t.has(TWO, held, start=start)
-    t.has(TWO, f"{held} d1:7/0")
-    t.has(ONE, "a1:7/0 b1:7/1 c1 d1:7/0")
+    s.has(TWO, held, start=start)
+    s.has(TWO, f"{held} d1:7/0")
+    s.has(ONE, "a1:7/0 b1:7/1 c1 d1:7/0")
 
 
 @breaks(logs.ONCE)
-def who_is_taken_for_a_new_producer_goes_on_from_there(t: Tale, bad: bool) -> None:
-    t.opens("a1:7/0 b1:7/1 c1:7/2 d1", 4, isr=(ONE, THREE))
-    t.has(TWO, "d1", start=3)
-    t.has(TWO, "d1 e1:7/0")
-    t.has(TWO, "d1 e1:7/0 f1:7/1")
-    t.has(ONE, f"a1:7/0 b1:7/1 c1:7/2 d1 e1:7/0 f1:7/1{' g1:7/1' if bad else ' g1:7/2'}")
+def producer_taken_as_new_continues_its_sequence(s: Scenario, bad: bool) -> None:
+    s.begin("a1:7/0 b1:7/1 c1:7/2 d1", 4, isr=(ONE, THREE))
+    s.has(TWO, "d1", start=3)
+    s.has(TWO, "d1 e1:7/0")
+    s.has(TWO, "d1 e1:7/0 f1:7/1")
+    s.has(ONE, f"a1:7/0 b1:7/1 c1:7/2 d1 e1:7/0 f1:7/1{' g1:7/1' if bad else ' g1:7/2'}")
 
 
-# -- where a log begins --------------------------------------------------------------------------------
+# -- log starts ----------------------------------------------------------------------------------------
 
 
 @breaks(logs.START)
-def a_log_begins_earlier_than_it_did(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 3)
-    t.has(TWO, "b1 c1", start=1)
+def log_start_decreases(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 3)
+    s.has(TWO, "b1 c1", start=1)
     if bad:
-        t.has(TWO, "a1 b1 c1", start=0, cut=False)
-    t.has(TWO, "c1", start=2, hw=3)
+        s.has(TWO, "a1 b1 c1", start=0, cut=False)
+    s.has(TWO, "c1", start=2, hw=3)
 
 
 @breaks(logs.RETIRED)
-def what_is_not_committed_goes(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 1 if bad else 2)
-    t.has(ONE, "c1", start=2)
+def leader_deletes_uncommitted_records(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 1 if bad else 2)
+    s.has(ONE, "c1", start=2)
 
 
 @breaks(logs.RETIRED)
-def a_follower_lets_go_of_what_is_not_committed(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 1 if bad else 2)
-    t.has(TWO, "c1", start=2)
+def follower_deletes_uncommitted_records(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 1 if bad else 2)
+    s.has(TWO, "c1", start=2)
 
 
 @breaks(logs.RETIRED)
-def who_had_let_go_of_what_was_committed_then_is_not_to_blame(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1 d1", 3, (ONE, TWO))
-    t.has(TWO, "c1 d1", start=2)
-    t.has(THREE, "a1")
-    t.state(THREE, [THREE], 2)
-    t.leads(THREE, 2, [THREE])
-    t.follows(TWO, THREE, 2)
+def records_deleted_before_an_unclean_election(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1 d1", 3, (ONE, TWO))
+    s.has(TWO, "c1 d1", start=2)
+    s.has(THREE, "a1")
+    s.state(THREE, [THREE], 2)
+    s.leads(THREE, 2, [THREE])
+    s.follows(TWO, THREE, 2)
     if bad:
-        t.has(TWO, "d1", start=3)
+        s.has(TWO, "d1", start=3)
 
 
 @breaks(logs.RETIRED)
-def who_leads_in_an_older_epoch_lets_go_of_what_he_likes(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 1, (ONE, TWO))
-    t.has(THREE, "a1")
+def outdated_leader_may_delete_its_records(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 1, (ONE, TWO))
+    s.has(THREE, "a1")
     if not bad:
-        t.state(THREE, [THREE], 2)
-        t.leads(THREE, 2, [THREE])
-    t.has(ONE, "c1", start=2)
+        s.state(THREE, [THREE], 2)
+        s.leads(THREE, 2, [THREE])
+    s.has(ONE, "c1", start=2)
 
 
 @breaks(replicas.IN_SYNC)
-def who_begins_later_lacks_only_what_comes_then(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 3, (ONE, TWO))
-    t.has(THREE, "" if bad else "c1", start=2)
-    t.state(ONE, ALL, 1)
-    t.looks(ONE)
+def replica_with_a_later_log_start_lacks_later_records(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 3, (ONE, TWO))
+    s.has(THREE, "" if bad else "c1", start=2)
+    s.state(ONE, ALL, 1)
+    s.check(ONE)
 
 
 @breaks(replicas.IN_SYNC)
-def what_came_and_went_between_two_looks_lacks_nobody(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
-    t.has(TWO, "a1 b1 c1 d1 e1")
-    t.has(THREE, "a1 b1 c1 d1" if bad else "a1 b1 c1 d1 e1")
-    t.has(ONE, "d1 e1", start=3, hw=5, cut=False)
+def records_deleted_between_two_checks_are_not_missing(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
+    s.has(TWO, "a1 b1 c1 d1 e1")
+    s.has(THREE, "a1 b1 c1 d1" if bad else "a1 b1 c1 d1 e1")
+    s.has(ONE, "d1 e1", start=3, hw=5, cut=False)
 
 
 @breaks(replicas.IN_SYNC)
-def behind_what_came_and_went_all_is_compared(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b1 c1 d1")
-    t.has(THREE, "a1 b1 c1 d2" if bad else "a1 b1 c1 d1")
-    t.has(ONE, "c1 d1", start=2, hw=4, cut=False)
+def records_after_unread_deleted_ones_are_compared(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b1 c1 d1")
+    s.has(THREE, "a1 b1 c1 d2" if bad else "a1 b1 c1 d1")
+    s.has(ONE, "c1 d1", start=2, hw=4, cut=False)
 
 
 @breaks(commitment.EXPOSED)
-def what_is_not_known_is_still_in_its_place(t: Tale, bad: bool) -> None:
-    t.opens("a1", 1)
-    t.has(TWO, "a1 b1 c1 d1")
-    t.has(THREE, "a1 b1 c1 d1")
-    t.has(ONE, "c1 d1", start=2, hw=4, cut=False)
-    t.has(TWO, "a1 b1 c1 d1 e1", hw=5 if bad else 4)
+def unread_records_keep_their_offsets(s: Scenario, bad: bool) -> None:
+    s.begin("a1", 1)
+    s.has(TWO, "a1 b1 c1 d1")
+    s.has(THREE, "a1 b1 c1 d1")
+    s.has(ONE, "c1 d1", start=2, hw=4, cut=False)
+    s.has(TWO, "a1 b1 c1 d1 e1", hw=5 if bad else 4)
 
 
 @reaches(counted_as("log start advances"))
-def the_beginning_of_a_log_goes(t: Tale, so: bool) -> None:
-    t.opens("a1 b1 c1", 3)
-    t.has(TWO, "b1 c1" if so else "a1 b1 c1 d1", start=1 if so else 0)
+def log_start_advances(s: Scenario, so: bool) -> None:
+    s.begin("a1 b1 c1", 3)
+    s.has(TWO, "b1 c1" if so else "a1 b1 c1 d1", start=1 if so else 0)
 
 
-# -- where it is cut -----------------------------------------------------------------------------------
-
-
-@breaks(logs.UNCUT)
-def what_is_committed_is_cut_off(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 2 if bad else 1)
-    t.has(TWO, "a1")
+# -- truncations ---------------------------------------------------------------------------------------
 
 
 @breaks(logs.UNCUT)
-def something_else_takes_the_place_of_what_is_committed(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2 if bad else 1)
-    t.has(TWO, "a1 c2")
+def committed_record_is_truncated(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 2 if bad else 1)
+    s.has(TWO, "a1")
 
 
 @breaks(logs.UNCUT)
-def something_longer_takes_the_place_of_what_is_committed(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2 if bad else 1)
-    t.has(TWO, "a1 c2 d2")
+def committed_record_is_replaced(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2 if bad else 1)
+    s.has(TWO, "a1 c2")
 
 
 @breaks(logs.UNCUT)
-def a_log_is_shorter_and_nobody_cut_it(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2 if bad else 1)
-    t.has(TWO, "a1", cut=False)
+def committed_record_is_replaced_by_several(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2 if bad else 1)
+    s.has(TWO, "a1 c2 d2")
 
 
 @breaks(logs.UNCUT)
-def a_follower_starts_over_in_the_midst(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1", 2)
-    t.has(TWO, "", start=1 if bad else 2, cut=True)
+def log_is_shorter_without_a_truncation(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2 if bad else 1)
+    s.has(TWO, "a1", cut=False)
 
 
 @breaks(logs.UNCUT)
-def a_log_that_begins_later_is_cut(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1", 2)
-    t.has(TWO, "b1 c1", start=1)
-    t.has(TWO, "" if bad else "b1", start=1)
+def follower_starts_over_with_a_later_log_start(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1", 2)
+    s.has(TWO, "", start=1 if bad else 2, cut=True)
+
+
+@breaks(logs.UNCUT)
+def log_with_a_later_start_is_truncated(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1", 2)
+    s.has(TWO, "b1 c1", start=1)
+    s.has(TWO, "" if bad else "b1", start=1)
 
 
 @breaks(replicas.IN_SYNC)
-def who_starts_over_lacks_what_comes_behind(t: Tale, bad: bool) -> None:
-    t.opens("a1 b1 c1 d1", 3, (ONE, TWO))
-    t.has(THREE, "a1 x0")
-    t.has(THREE, "" if bad else "c1", start=2, cut=True)
-    t.state(ONE, ALL, 1)
-    t.looks(ONE)
+def follower_that_started_over_lacks_later_records(s: Scenario, bad: bool) -> None:
+    s.begin("a1 b1 c1 d1", 3, (ONE, TWO))
+    s.has(THREE, "a1 x0")
+    s.has(THREE, "" if bad else "c1", start=2, cut=True)
+    s.state(ONE, ALL, 1)
+    s.check(ONE)
 
 
 @reaches(counted_as("follower truncates"))
-def a_follower_cuts_its_tail(t: Tale, so: bool) -> None:
-    t.opens("a1 b1", 1)
-    t.has(TWO, "a1" if so else "a1 c2")
+def follower_truncates_its_tail(s: Scenario, so: bool) -> None:
+    s.begin("a1 b1", 1)
+    s.has(TWO, "a1" if so else "a1 c2")

@@ -1,4 +1,4 @@
-"""Brokers that have come to rest, and all the ways in which one of them has not."""
+"""Settled brokers after the last fault, and corruptions of that state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replica.core.partitions.isr import Isr
 from replica.core.partitions.leader_role import LeaderRole
 from replica.core.partitions.partition import Partition
 from tests.histories.controller.scenario import ADMIN, held
-from tests.histories.partitions.story import (
+from tests.histories.partitions.scenario import (
     ELSEWHERE,
     HERE,
     ONE,
@@ -26,7 +26,7 @@ from tests.histories.partitions.story import (
     Consumer,
     Member,
     Producer,
-    Tale,
+    Scenario,
 )
 
 if TYPE_CHECKING:
@@ -38,265 +38,267 @@ STATE: Final = PartitionState(ONE, (ONE, TWO), LeaderEpoch(1), version=Version(6
 
 
 @define
-class Rest:
-    """Partition t1-0 is led by 1 and held by 2; and 3 has nothing to do with it. Three records, one producer each way,
-    and two consumers."""
+class SettledCluster:
+    """Partition t1-0 with three records, two producers and two consumers.
 
-    tale: Tale = field(factory=Tale)
+    Broker 1 leads, broker 2 follows, and broker 3 has no replica.
+    """
+
+    scenario: Scenario = field(factory=Scenario)
     data: dict[str, bytes | None] = field(factory=dict)
     versions: dict[str, int] = field(factory=dict)
     brokers: int = 3
 
     def __attrs_post_init__(self) -> None:
-        tale = self.tale
-        tale.topic(1, 2)
-        tale.state(1, [1, 2], 1)
-        tale.follows(TWO, ONE, 1)
-        tale.has(TWO, "a1 b1 c1")
-        tale.leads(ONE, 1, STATE.isr)
+        scenario = self.scenario
+        scenario.topic(1, 2)
+        scenario.state(1, [1, 2], 1)
+        scenario.follows(TWO, ONE, 1)
+        scenario.has(TWO, "a1 b1 c1")
+        scenario.leads(ONE, 1, STATE.isr)
         self.role().isr = Isr(STATE.isr, STATE.version)
-        tale.has(ONE, "a1 b1 c1", hw=3)
-        tale.knows(TWO, 3)
+        scenario.has(ONE, "a1 b1 c1", hw=3)
+        scenario.watermark(TWO, 3)
         self.data[znodes.CONTROLLER] = znodes.controller(ONE, 0)
         self.data[znodes.topic_path("t1")] = znodes.topic(TopicId("1" * 22), {0: held(1, 2)})
-        self.stated(STATE)
+        self.write_state(STATE)
         for broker in (ONE, TWO, THREE):
             self.data[znodes.broker_path(broker)] = b""
-            self.member(broker).metadata.states[HERE] = STATE
+            self.broker(broker).metadata.states[HERE] = STATE
         for broker in (ONE, TWO):
-            tale.partition(broker).assignment = held(1, 2)
-        workload = tale.world.workload
+            scenario.partition(broker).assignment = held(1, 2)
+        workload = scenario.world.workload
         workload.producers = {(each, HERE, "all"): Producer(HERE) for each in (1, 2)}
         workload.consumers = {(each, HERE): Consumer(each, HERE, 3) for each in (1, 2)}
 
-    def stated(self, state: PartitionState) -> None:
+    def write_state(self, state: PartitionState) -> None:
         self.data[znodes.state_path(HERE)] = znodes.partition_state(state)
         self.versions[znodes.state_path(HERE)] = state.version
 
-    def member(self, broker: BrokerId) -> Member:
-        return self.tale.member(broker)
+    def broker(self, broker: BrokerId) -> Member:
+        return self.scenario.broker(broker)
 
     def partition(self, broker: BrokerId) -> Partition:
-        return self.tale.partition(broker)
+        return self.scenario.partition(broker)
 
     def role(self) -> LeaderRole:
-        role = self.tale.partition(ONE).role
+        role = self.scenario.partition(ONE).role
         assert isinstance(role, LeaderRole)
         return role
 
-    def said(self) -> tuple[str | None, str | None]:
-        brokers = cast("dict[BrokerId, PartitionBroker]", self.tale.world.brokers)
-        world = cast("PartitionsWorld", self.tale.world)
-        return apart(self.data, self.versions, brokers, self.brokers), unequal(world.keeper)
+    def result(self) -> tuple[str | None, str | None]:
+        brokers = cast("dict[BrokerId, PartitionBroker]", self.scenario.world.brokers)
+        world = cast("PartitionsWorld", self.scenario.world)
+        return apart(self.data, self.versions, brokers, self.brokers), unequal(world.checkers)
 
 
-Spoil: TypeAlias = Callable[[Rest], None]
+Corrupt: TypeAlias = Callable[[SettledCluster], None]
 
 
-def _told(broker: BrokerId, state: PartitionState) -> Spoil:
-    return lambda rest: rest.member(broker).metadata.states.update({HERE: state})
+def _received(broker: BrokerId, state: PartitionState) -> Corrupt:
+    return lambda cluster: cluster.broker(broker).metadata.states.update({HERE: state})
 
 
-def _nothing_told(rest: Rest) -> None:
-    del rest.member(TWO).metadata.states[HERE]
+def _no_state_received(cluster: SettledCluster) -> None:
+    del cluster.broker(TWO).metadata.states[HERE]
 
 
-def _no_broker(rest: Rest) -> None:
-    rest.brokers = 4
+def _no_broker(cluster: SettledCluster) -> None:
+    cluster.brokers = 4
 
 
-def _not_held(rest: Rest) -> None:
-    del rest.member(TWO).core.partitions[HERE]
+def _no_replica(cluster: SettledCluster) -> None:
+    del cluster.broker(TWO).core.partitions[HERE]
 
 
-def _another_leader(rest: Rest) -> None:
-    rest.partition(TWO).leader = TWO
+def _follows_another_leader(cluster: SettledCluster) -> None:
+    cluster.partition(TWO).leader = TWO
 
 
-def _another_epoch(rest: Rest) -> None:
-    rest.partition(TWO).leader_epoch = LeaderEpoch(0)
+def _follows_in_another_epoch(cluster: SettledCluster) -> None:
+    cluster.partition(TWO).leader_epoch = LeaderEpoch(0)
 
 
-def _other_replicas(rest: Rest) -> None:
-    rest.partition(TWO).assignment = held(2, 1)
+def _other_replicas(cluster: SettledCluster) -> None:
+    cluster.partition(TWO).assignment = held(2, 1)
 
 
-def _no_leader(rest: Rest) -> None:
-    rest.partition(ONE).role = FollowerRole(ONE, LeaderEpoch(1))
+def _no_leader(cluster: SettledCluster) -> None:
+    cluster.partition(ONE).role = FollowerRole(ONE, LeaderEpoch(1))
 
 
-def _asks_for_more(rest: Rest) -> None:
-    rest.role().isr.ask((ONE,), {})
+def _requests_another_isr(cluster: SettledCluster) -> None:
+    cluster.role().isr.ask((ONE,), {})
 
 
-def _another_version(rest: Rest) -> None:
-    rest.role().isr = Isr(STATE.isr, Version(5))
+def _has_another_version(cluster: SettledCluster) -> None:
+    cluster.role().isr = Isr(STATE.isr, Version(5))
 
 
-def _no_follower(rest: Rest) -> None:
-    rest.partition(TWO).role = rest.role()
+def _leads_instead_of_following(cluster: SettledCluster) -> None:
+    cluster.partition(TWO).role = cluster.role()
 
 
-def _no_role(rest: Rest) -> None:
-    rest.partition(TWO).role = None
+def _no_role(cluster: SettledCluster) -> None:
+    cluster.partition(TWO).role = None
 
 
-def _held_by_another(rest: Rest) -> None:
-    rest.member(THREE).core.partitions[HERE] = rest.partition(TWO)
-    rest.tale.looks(THREE)
+def _held_by_another_broker(cluster: SettledCluster) -> None:
+    cluster.broker(THREE).core.partitions[HERE] = cluster.partition(TWO)
+    cluster.scenario.check(THREE)
 
 
-def _stopped_at_another(rest: Rest) -> None:
-    _held_by_another(rest)
-    rest.member(THREE).core.partitions[HERE] = evolve(rest.partition(TWO), role=None)
+def _stopped_at_another_broker(cluster: SettledCluster) -> None:
+    _held_by_another_broker(cluster)
+    cluster.broker(THREE).core.partitions[HERE] = evolve(cluster.partition(TWO), role=None)
 
 
-def _of_a_topic_that_is_gone(rest: Rest) -> None:
-    rest.data.pop(znodes.state_path(HERE))
-    rest.data.pop(znodes.topic_path("t1"))
+def _holds_a_deleted_topic(cluster: SettledCluster) -> None:
+    cluster.data.pop(znodes.state_path(HERE))
+    cluster.data.pop(znodes.topic_path("t1"))
 
 
-def _moved(rest: Rest) -> None:
-    """To broker 1 alone, which 2 has not heard."""
+def _holds_a_reassigned_partition(cluster: SettledCluster) -> None:
+    """Reassign the partition to broker 1 alone; broker 2 still follows."""
     state = evolve(STATE, isr=(ONE,), version=Version(7))
-    rest.data[znodes.topic_path("t1")] = znodes.topic(TopicId("1" * 22), {0: held(1)})
-    rest.stated(state)
-    rest.partition(ONE).assignment = held(1)
-    rest.role().isr = Isr((ONE,), Version(7))
+    cluster.data[znodes.topic_path("t1")] = znodes.topic(TopicId("1" * 22), {0: held(1)})
+    cluster.write_state(state)
+    cluster.partition(ONE).assignment = held(1)
+    cluster.role().isr = Isr((ONE,), Version(7))
     for broker in (ONE, TWO, THREE):
-        rest.member(broker).metadata.states[HERE] = state
+        cluster.broker(broker).metadata.states[HERE] = state
 
 
-def _not_told(rest: Rest) -> None:
-    rest.tale.world.workload.producers[2, HERE, "all"].settled = False
+def _no_reply_to_a_producer(cluster: SettledCluster) -> None:
+    cluster.scenario.world.workload.producers[2, HERE, "all"].settled = False
 
 
-def _not_told_of_what_is_gone(rest: Rest) -> None:
-    _not_told(rest)
-    rest.tale.stateless()
+def _no_reply_for_a_deleted_topic(cluster: SettledCluster) -> None:
+    _no_reply_to_a_producer(cluster)
+    cluster.scenario.delete_state()
 
 
-def _not_told_of_what_never_was(rest: Rest) -> None:
-    rest.tale.world.workload.producers[2, ELSEWHERE, "all"] = Producer(ELSEWHERE, settled=False)
+def _no_reply_for_an_unknown_topic(cluster: SettledCluster) -> None:
+    cluster.scenario.world.workload.producers[2, ELSEWHERE, "all"] = Producer(ELSEWHERE, settled=False)
 
 
-def _not_told_of_a_position(rest: Rest) -> None:
-    """Where no topic of positions is."""
-    rest.tale.world.workload.committers[2, 1, "alone"] = Committer(2, "alone-1")
+def _no_reply_to_a_commit(cluster: SettledCluster) -> None:
+    """Leave a commit without its reply; there is no offsets topic."""
+    cluster.scenario.world.workload.committers[2, 1, "alone"] = Committer(2, "alone-1")
 
 
-def _not_told_of_a_position_that_counts(rest: Rest) -> None:
-    _not_told_of_a_position(rest)
-    rest.tale.store.topic_of({0: held(1, 2)}, name=POSITIONS.topic, ident="9")
-    rest.tale.store.write(znodes.state_path(POSITIONS), znodes.partition_state(STATE), ADMIN)
+def _no_reply_to_a_commit_with_an_offsets_topic(cluster: SettledCluster) -> None:
+    _no_reply_to_a_commit(cluster)
+    cluster.scenario.store.topic_of({0: held(1, 2)}, name=POSITIONS.topic, ident="9")
+    cluster.scenario.store.write(znodes.state_path(POSITIONS), znodes.partition_state(STATE), ADMIN)
 
 
-def _has_less(rest: Rest) -> None:
-    rest.tale.world.keeper.replicas.copies[2][HERE].records.pop()
+def _has_less(cluster: SettledCluster) -> None:
+    cluster.scenario.world.checkers.replicas.copies[2][HERE].records.pop()
 
 
-def _has_more(rest: Rest) -> None:
-    rest.tale.has(TWO, "a1 b1 c1 d1")
+def _has_more(cluster: SettledCluster) -> None:
+    cluster.scenario.has(TWO, "a1 b1 c1 d1")
 
 
-def _all_have_more(rest: Rest) -> None:
-    rest.tale.has(TWO, "a1 b1 c1 d1")
-    rest.tale.has(ONE, "a1 b1 c1 d1")
+def _all_have_more(cluster: SettledCluster) -> None:
+    cluster.scenario.has(TWO, "a1 b1 c1 d1")
+    cluster.scenario.has(ONE, "a1 b1 c1 d1")
 
 
-def _has_something_else(rest: Rest) -> None:
-    records = rest.tale.world.keeper.replicas.copies[2][HERE].records
+def _has_another_record(cluster: SettledCluster) -> None:
+    records = cluster.scenario.world.checkers.replicas.copies[2][HERE].records
     records[1] = records[2]
 
 
-def _knows_less(rest: Rest) -> None:
-    rest.partition(TWO).high_watermark = 2
+def _has_a_lower_high_watermark(cluster: SettledCluster) -> None:
+    cluster.partition(TWO).high_watermark = 2
 
 
-def _stopped_and_behind(rest: Rest) -> None:
-    _no_role(rest)
-    _has_less(rest)
+def _stopped_and_behind(cluster: SettledCluster) -> None:
+    _no_role(cluster)
+    _has_less(cluster)
 
 
-def _behind(offset: int) -> Spoil:
-    def spoil(rest: Rest) -> None:
-        rest.tale.world.workload.consumers[2, HERE] = Consumer(2, HERE, offset)
+def _behind(offset: int) -> Corrupt:
+    def corrupt(cluster: SettledCluster) -> None:
+        cluster.scenario.world.workload.consumers[2, HERE] = Consumer(2, HERE, offset)
 
-    return spoil
-
-
-def _behind_in_what_is_gone(rest: Rest) -> None:
-    _behind(2)(rest)
-    rest.tale.stateless()
+    return corrupt
 
 
-def _behind_in_what_never_was(rest: Rest) -> None:
-    rest.tale.world.workload.consumers[2, ELSEWHERE] = Consumer(2, ELSEWHERE, 0)
+def _behind_in_a_deleted_topic(cluster: SettledCluster) -> None:
+    _behind(2)(cluster)
+    cluster.scenario.delete_state()
 
 
-SPOILT: Final[dict[str, Spoil]] = {
-    "nothing": lambda rest: None,
-    "a broker was never there": _no_broker,
-    "another leader is told": _told(THREE, evolve(STATE, leader=TWO)),
-    "another leader epoch is told": _told(THREE, evolve(STATE, leader_epoch=LeaderEpoch(2))),
-    "another ISR is told": _told(THREE, evolve(STATE, isr=(ONE,))),
-    "another version is told": _told(THREE, evolve(STATE, version=Version(1))),
-    "nothing is told": _nothing_told,
-    "it is not held": _not_held,
-    "another leader is followed": _another_leader,
-    "a leader of another epoch is followed": _another_epoch,
-    "other replicas are known": _other_replicas,
-    "who should lead follows": _no_leader,
-    "a leader asks for another ISR": _asks_for_more,
-    "a leader knows another version": _another_version,
-    "who should follow leads": _no_follower,
-    "who should follow does nothing": _no_role,
-    "somebody else holds it": _held_by_another,
-    "somebody else has held it": _stopped_at_another,
-    "a topic that is gone is held": _of_a_topic_that_is_gone,
-    "what has moved is held": _moved,
-    "a producer is not told": _not_told,
-    "a producer is not told of what is gone": _not_told_of_what_is_gone,
-    "a producer is not told of what never was": _not_told_of_what_never_was,
-    "who commits is not told": _not_told_of_a_position_that_counts,
-    "who commits is not told where positions are not kept": _not_told_of_a_position,
-    "a follower has less": _has_less,
-    "a follower has more": _has_more,
-    "a follower begins before its leader": lambda rest: rest.tale.has(ONE, "b1 c1", start=1, hw=3),
-    "all have more": _all_have_more,
-    "a follower has something else": _has_something_else,
-    "a follower knows less to be committed": _knows_less,
-    "who does nothing has less": _stopped_and_behind,
+def _behind_in_an_unknown_topic(cluster: SettledCluster) -> None:
+    cluster.scenario.world.workload.consumers[2, ELSEWHERE] = Consumer(2, ELSEWHERE, 0)
+
+
+CORRUPTIONS: Final[dict[str, Corrupt]] = {
+    "unchanged": lambda cluster: None,
+    "a broker never registered": _no_broker,
+    "a broker received another leader": _received(THREE, evolve(STATE, leader=TWO)),
+    "a broker received another leader epoch": _received(THREE, evolve(STATE, leader_epoch=LeaderEpoch(2))),
+    "a broker received another ISR": _received(THREE, evolve(STATE, isr=(ONE,))),
+    "a broker received another version": _received(THREE, evolve(STATE, version=Version(1))),
+    "a broker received no state": _no_state_received,
+    "a replica is missing": _no_replica,
+    "a follower has another leader": _follows_another_leader,
+    "a follower has another leader epoch": _follows_in_another_epoch,
+    "a broker has another assignment": _other_replicas,
+    "the leader follows": _no_leader,
+    "the leader requests another ISR": _requests_another_isr,
+    "the leader has another version": _has_another_version,
+    "the follower leads": _leads_instead_of_following,
+    "the follower has no role": _no_role,
+    "another broker has a replica": _held_by_another_broker,
+    "another broker has a stopped replica": _stopped_at_another_broker,
+    "a replica of a deleted topic remains": _holds_a_deleted_topic,
+    "a replica remains after a reassignment": _holds_a_reassigned_partition,
+    "a producer has no reply": _no_reply_to_a_producer,
+    "a producer of a deleted topic has no reply": _no_reply_for_a_deleted_topic,
+    "a producer of an unknown topic has no reply": _no_reply_for_an_unknown_topic,
+    "a commit has no reply": _no_reply_to_a_commit_with_an_offsets_topic,
+    "a commit without an offsets topic has no reply": _no_reply_to_a_commit,
+    "a follower has fewer records": _has_less,
+    "a follower has more records": _has_more,
+    "a follower has an earlier log start": lambda cluster: cluster.scenario.has(ONE, "b1 c1", start=1, hw=3),
+    "all replicas have uncommitted records": _all_have_more,
+    "a follower has another record": _has_another_record,
+    "a follower has a lower high watermark": _has_a_lower_high_watermark,
+    "a stopped replica has fewer records": _stopped_and_behind,
     "a consumer is behind": _behind(2),
     "a consumer is ahead": _behind(4),
-    "a consumer is behind in what is gone": _behind_in_what_is_gone,
-    "a consumer is behind in what never was": _behind_in_what_never_was,
+    "a consumer of a deleted topic is behind": _behind_in_a_deleted_topic,
+    "a consumer of an unknown topic is behind": _behind_in_an_unknown_topic,
 }
 
-HARMLESS: Final = frozenset(
+LEGAL: Final = frozenset(
     {
-        "nothing",
-        "another version is told",
-        "somebody else has held it",
-        "a producer is not told of what is gone",
-        "a producer is not told of what never was",
-        "who commits is not told where positions are not kept",
+        "unchanged",
+        "a broker received another version",
+        "another broker has a stopped replica",
+        "a producer of a deleted topic has no reply",
+        "a producer of an unknown topic has no reply",
+        "a commit without an offsets topic has no reply",
         "a consumer is ahead",
-        "a consumer is behind in what is gone",
-        "a consumer is behind in what never was",
+        "a consumer of a deleted topic is behind",
+        "a consumer of an unknown topic is behind",
     }
 )
 
 
 def actions() -> Iterator[tuple[str, Callable[[], object]]]:
-    for name, spoil in SPOILT.items():
-        yield name, _asked(spoil)
+    for name, corrupt in CORRUPTIONS.items():
+        yield name, _result_of(corrupt)
 
 
-def _asked(spoil: Spoil) -> Callable[[], object]:
-    def ask() -> object:
-        rest = Rest()
-        spoil(rest)
-        return rest.said()
+def _result_of(corrupt: Corrupt) -> Callable[[], object]:
+    def result() -> object:
+        cluster = SettledCluster()
+        corrupt(cluster)
+        return cluster.result()
 
-    return ask
+    return result

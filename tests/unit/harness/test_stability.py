@@ -1,4 +1,4 @@
-"""The checker of last stable offsets and of read_committed consumers, with right and with wrong values."""
+"""The checker of last stable offsets and of read_committed consumers, with legal and illegal values."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ DATA = stored(
     control_batch(ControlType.ABORT, 8, 0, 0, 0),
 )
 STABLE_OFFSETS = [0, 0, 0, 0, 2, 5]
-"""By high watermark."""
+"""The last stable offset for each high watermark."""
 
 
-class Look:
-    """One replica of a partition of which so many records are committed anywhere."""
+class Scenario:
+    """One replica of a partition of which this number of records is committed."""
 
     def __init__(self, committed: int = 5) -> None:
         key = Key(WHERE, b"1")
@@ -60,7 +60,7 @@ class Look:
 
     def at(self, watermark: int, stable: int) -> None:
         partition: Any = SimpleNamespace(high_watermark=watermark, stable_offset=stable)
-        self.stability.look(self.broker, partition, self.copy, self.truth)
+        self.stability.check(self.broker, partition, self.copy, self.truth)
 
     def delivers(self, *aborted: AbortedTxn) -> None:
         self.stability.delivered(self.broker, WHERE, 0, Fetched(WHERE, records=DATA, aborted=aborted))
@@ -74,33 +74,33 @@ def test_last_stable_offset_is_computed_for_each_high_watermark() -> None:
 
 @pytest.mark.parametrize("watermark", range(6))
 def test_only_the_right_last_stable_offset_is_accepted(watermark: int) -> None:
-    Look(watermark).at(watermark, STABLE_OFFSETS[watermark])
+    Scenario(watermark).at(watermark, STABLE_OFFSETS[watermark])
     for wrong in set(range(watermark + 1)) - {STABLE_OFFSETS[watermark]}:
         with pytest.raises(Violation) as error:
-            Look(watermark).at(watermark, wrong)
+            Scenario(watermark).at(watermark, wrong)
         assert error.value.invariant == STABLE
 
 
 def test_replica_with_an_old_high_watermark_may_pass_a_committed_marker() -> None:
-    Look(committed=5).at(3, 3)
+    Scenario(committed=5).at(3, 3)
 
 
 def test_last_stable_offset_of_a_leader_goes_back_only_with_a_new_epoch() -> None:
-    look = Look()
-    look.at(5, 5)
-    look.copy.epoch += 1
-    look.at(4, 2)
+    scenario = Scenario()
+    scenario.at(5, 5)
+    scenario.copy.epoch += 1
+    scenario.at(4, 2)
     with pytest.raises(Violation) as error:
-        look.at(3, 0)
+        scenario.at(3, 0)
     assert error.value.invariant == ONWARDS
 
 
 def test_consumer_receives_exactly_the_records_of_committed_transactions() -> None:
     aborted = AbortedTxn(8, 2, 4, 5)
-    Look().delivers(aborted)
+    Scenario().delivers(aborted)
     for wrong in ((), (aborted, AbortedTxn(7, 0, 3, 2))):
         with pytest.raises(Violation) as error:
-            Look().delivers(*wrong)
+            Scenario().delivers(*wrong)
         assert error.value.invariant == VISIBLE
 
 
@@ -111,6 +111,6 @@ def test_client_keeps_records_outside_of_aborted_transactions() -> None:
 
 def test_open_transaction_is_reported_at_the_end() -> None:
     for committed, what in ((4, "the transaction of producer 8 in t8-0 is open since offset 2"), (5, None)):
-        look = Look(committed)
-        look.truth.state = SimpleNamespace()  # type: ignore[assignment]
-        assert look.stability.unsettled() == what
+        scenario = Scenario(committed)
+        scenario.truth.state = SimpleNamespace()  # type: ignore[assignment]
+        assert scenario.stability.unsettled() == what

@@ -50,7 +50,7 @@ class PartitionBroker(Broker):
     def __init__(self, world: PartitionsSimulator, number: int) -> None:
         super().__init__(world, number)
         self.disk = Disk(
-            self.id, world.replication.log, self.random, lambda where: world.keeper.disks.deleted(self.id, where)
+            self.id, world.replication.log, self.random, lambda where: world.checkers.disks.deleted(self.id, where)
         )
         self._new_process()
 
@@ -81,7 +81,7 @@ class PartitionBroker(Broker):
             self.world.start_later(self, 50)
             return
         self._new_process()
-        self.world.keeper.disks.restarted(self)
+        self.world.checkers.disks.restarted(self)
         super().start()
 
     def die(self) -> None:
@@ -100,7 +100,7 @@ class PartitionBroker(Broker):
         if self.up:
             super().die()
             self.disk.power_lost(loss)
-            self.world.keeper.disks.lost(self, "power")
+            self.world.checkers.disks.lost(self, "power")
 
     def crash(self, loss: str) -> None:
         """Lose power in the middle of a call to the disk, perhaps during a start."""
@@ -113,7 +113,7 @@ class PartitionBroker(Broker):
         if self.up:
             super().die()
             self.disk.wiped()
-            self.world.keeper.disks.lost(self, "wiped")
+            self.world.checkers.disks.lost(self, "wiped")
 
     def mend(self) -> None:
         """Repair the disk. If it has failed, restart the broker."""
@@ -121,7 +121,7 @@ class PartitionBroker(Broker):
         self.disk.mended()
         if failed and self.up:
             super().die()
-            self.world.keeper.disks.lost(self, "failed")
+            self.world.checkers.disks.lost(self, "failed")
             self.world.start_later(self, 1)
 
     def _over(self) -> None:
@@ -133,13 +133,13 @@ class PartitionBroker(Broker):
         """Do the periodic work. The core itself checks the followers."""
         self.later(MAINTENANCE_MS * 1_000, self._check_followers)
         self._maintenances += 1
-        self.world.keeper.commitment.idle(self)
+        self.world.checkers.commitment.idle(self)
         self._due.look(self.disk.due_for_flush(self.clock()))
         cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._maintenances % CHECKPOINTS == 0)
         self.core.logs_retired()
-        self.world.keeper.logs.changed(self)
+        self.world.checkers.logs.changed(self)
         if cleaned is not None:
-            self.world.keeper.logs.cleaned(self, cleaned)
+            self.world.checkers.logs.cleaned(self, cleaned)
         propagation = self.core.alter_partition.propagation
         due = propagation.due(self.clock())
         if due and self.session:
@@ -159,7 +159,7 @@ class PartitionBroker(Broker):
         self._record_command(command)
         if isinstance(command, UpdateMetadata):
             self.metadata.update(command)
-        self.world.keeper.commanded(self, command)
+        self.world.checkers.commanded(self, command)
         errors = self.core.apply(command, self.clock())
         self.turn()
         return errors
@@ -208,7 +208,7 @@ class PartitionBroker(Broker):
         batch: bytes,
         answer: Answered[messages.Produced],
     ) -> None:
-        judge = self.world.keeper.producers.judge(self, where, batch)
+        judge = self.world.checkers.producers.judge(self, where, batch)
 
         def answered(results: list[messages.Produced]) -> None:
             if judge is not None:
@@ -238,7 +238,7 @@ class PartitionBroker(Broker):
         token = self._token(answer)
         partition = self.core.partitions.get(where)
         upto = 0 if partition is None else partition.log.end_offset * percent // 100
-        self.world.keeper.logs.requested(self, where, upto)
+        self.world.checkers.logs.requested(self, where, upto)
         self._answer_now(token, self.core.delete_records(token, timeout_ms, [(where, upto)], self.clock()))
 
     def earliest(self, where: TopicPartition) -> int:
@@ -253,8 +253,8 @@ class PartitionBroker(Broker):
     def _answer_now(self, token: int, results: messages.Results | None) -> None:
         answer = None if results is None else self._waiting.pop(token)
         if answer is not None and results is not None:
-            self.world.keeper.logs.changed(self)  # a reply must be true when it is sent
-            self.world.keeper.commitment.answers(self, results)
+            self.world.checkers.logs.changed(self)  # a reply must be true when it is sent
+            self.world.checkers.commitment.check_replies(self, results)
             answer(results)
         self.turn()
 
@@ -268,11 +268,11 @@ class PartitionBroker(Broker):
             self._act()
 
     def _act(self) -> None:
-        self.world.keeper.logs.changed(self)
+        self.world.checkers.logs.changed(self)
         ready = self.core.ready()
         check_waiting(self)
         for reply in ready.replies:
-            self.world.keeper.commitment.answers(self, reply.results)
+            self.world.checkers.commitment.check_replies(self, reply.results)
             waiting = self._waiting.pop(reply.token, None)
             if waiting is not None:
                 waiting(reply.results)

@@ -190,7 +190,7 @@ class Producer(Party):
         def answer(results: list[Produced]) -> None:
             [result] = results
             if result.error is ErrorCode.NONE and self.acks == "all":
-                self.world.keeper.commitment.acknowledged(broker, self.where, result.base_offset, values)
+                self.world.checkers.commitment.acknowledged(broker, self.where, result.base_offset, values)
             if self.acks != "none":
                 self.reply(broker, lambda: on_reply(result.error))
 
@@ -215,7 +215,7 @@ class Producer(Party):
             [result] = results
             self.world.counted("batches repeated")
             if result.error is ErrorCode.NONE:
-                self.world.keeper.commitment.acknowledged(broker, self.where, result.base_offset, batch.values)
+                self.world.checkers.commitment.acknowledged(broker, self.where, result.base_offset, batch.values)
 
         act = partial(broker.produce, ACKS[self.acks], self.timeout_ms, self.where, data, answer)
         self.ask(broker, act, lambda: None)
@@ -242,7 +242,7 @@ class Producer(Party):
 
     def _out_of_order(self) -> None:
         """Renumber the batches, with a new producer id, because the oldest open batch was refused."""
-        self.world.keeper.producers.gives_up(self._id)
+        self.world.checkers.producers.gives_up(self._id)
         self._begin()
         for batch in self._line:
             batch.under_way = False
@@ -289,9 +289,9 @@ class Consumer(Party):
         def answer(results: list[Fetched]) -> None:
             [result] = results
             if result.error is ErrorCode.NONE:
-                self.world.keeper.commitment.delivered(broker, self.where, offset, result.records)
+                self.world.checkers.commitment.delivered(broker, self.where, offset, result.records)
                 if self.committed:
-                    self.world.keeper.stability.delivered(broker, self.where, offset, result)
+                    self.world.checkers.stability.delivered(broker, self.where, offset, result)
             begins = broker.earliest(self.where)
             self.reply(broker, lambda: on_reply(result, begins))
 

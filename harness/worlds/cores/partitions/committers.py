@@ -261,7 +261,7 @@ class Member(Committer):
                 self._stray(self._identity, messages.Commit)  # the generation has no assignment yet
             assignments = _assignments(reply) if reply.leader == reply.member else {}
             names = {each.member: each.instance or each.member for each in reply.members}
-            self.world.keeper.shares.dealt(
+            self.world.checkers.assignments.sent(
                 self._identity, {names[member]: share for member, share in assignments.items()}
             )
             self._send(messages.Sync(self._identity, assignments), self._synced, JOIN_US)
@@ -272,7 +272,7 @@ class Member(Committer):
         elif reply.error is not E.NONE or not reply.assignment:
             self._fenced(reply.error)
         else:
-            self.world.keeper.shares.given(self._identity, reply.assignment)
+            self.world.checkers.assignments.received(self._identity, reply.assignment)
             self._partition = TopicPartition("data", int(reply.assignment))
             self._recorder.assigned(self._identity, self._partition)
             self.world.counted("partitions taken over")
@@ -402,9 +402,9 @@ class StaticMember(RepeatingMember):
     def _repeats(self, broker: Any, late: messages.Commit) -> messages.Commit | None:
         if late.identity.member == self._identity.member:
             return None
-        self.world.counted("commits of former bearers")
+        self.world.counted("commits of replaced members")
         late = evolve(late)
-        self.world.keeper.positions.replaced(broker, late)
+        self.world.checkers.positions.replaced(broker, late)
         return late
 
     def _end(self) -> None:

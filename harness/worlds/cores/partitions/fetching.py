@@ -48,7 +48,7 @@ class Fetcher:
                 self._again(max(at - broker.clock(), 1))
             return
         for part in request.fetch.parts if request.fetch is not None else ():
-            broker.world.keeper.disks.fetches(broker, part.where, part.offset)
+            broker.world.checkers.disks.fetches(broker, part.where, part.offset)
         self._busy = True
         self._sent += 1
         number = self._sent

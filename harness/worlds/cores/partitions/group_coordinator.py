@@ -40,11 +40,11 @@ class Groups(CoordinatorHost):
         return topic.epochs.get(topic.partition_of(group)) if topic.is_counted() else None
 
     def _begins(self, ticket: Ticket, ask: Ask) -> None:
-        self.replies.asked(ticket, ask, self._broker.clock())
+        self.replies.requested(ticket, ask, self._broker.clock())
 
     def _ends(self, ticket: Ticket, ask: Ask, reply: Reply) -> None:
         self.replies.answered(ticket, reply, self._broker.clock())
-        self._broker.world.keeper.positions.answered(self._broker, ask, reply)
+        self._broker.world.checkers.positions.answered(self._broker, ask, reply)
 
     def _noted(self, note: Any) -> None:
         if isinstance(note, GroupsLoaded | Rebalancing):

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
-from harness.checkers.partitions.keeper import Keeper
+from harness.checkers.partitions.checkers import ReplicationCheckers
 from harness.checkers.partitions.observed import Broker, Replicated
 from harness.checkers.records import members
 from harness.checkers.records.case import prepared
@@ -118,7 +118,7 @@ class PartitionsSimulator(ControllerSimulator):
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.replication = replicated(script)
         self.reads_anywhere = self.replication.anywhere
-        self.keeper = Keeper(self)
+        self.checkers = ReplicationCheckers(self)
         self.recorders: dict[str, Recorder] = {}
         """The recorded history of the members of a group, by group."""
         self.transacted = frozenset(name_of(op.topic) for op in script.ops if isinstance(op, Transact))
@@ -150,10 +150,10 @@ class PartitionsSimulator(ControllerSimulator):
         made = super().outcome()
         brokers = of_brokers(self.availability.broker_hits, self.acknowledged_at, self.liveness.began or self.now)
         made = evolve(made, recoveries=(*made.recoveries, *brokers))
-        made = with_members(made, self.recorders, self.keeper.positions.doubtful)
-        if self.keeper.stability.doubtful():
+        made = with_members(made, self.recorders, self.checkers.positions.doubtful)
+        if self.checkers.stability.doubtful():
             return made
-        self.journal.final = self.keeper.stability.final()
+        self.journal.final = self.checkers.stability.final()
         self.journal.complete = made.valid
         return with_transactions(made, self.journal)
 

@@ -85,7 +85,7 @@ class Transactions(CoordinatorHost):
         super()._ticks(now)
         unknown = self.markers.tick(now)
         for where in unknown:
-            if not self._broker.world.keeper.replicas.exists(where):
+            if not self._broker.world.checkers.replicas.exists(where):
                 for result in self.markers.deleted(where):
                     self.coordinator.completion.marked(result.marker.number, where, now)
         if unknown:

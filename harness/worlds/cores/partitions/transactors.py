@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
-from harness.checkers.transactions import End, Transaction
+from harness.checkers.transactions import Transaction, TransactionOutcome
 from harness.worlds.cores.partitions.clients import ANSWER_US, LATE_US, RETRY_US, Party
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
@@ -113,7 +113,7 @@ class Transactor(Party):
         identity = self._identity or (yield from self._initialized())
         sender = messages.ProducerIdentity(self.id, identity.producer, identity.epoch)
         yield from self._insist(lambda: self._coordinate(messages.AddPartitions(sender, frozenset(partitions))))
-        made = self._journal.begins(identity.number)
+        made = self._journal.begin(identity.number)
         for where in [each for each in partitions for _ in range(count)]:
             yield from self._write(made, identity, where)
         self.world.counted(f"transaction {fate}")
@@ -123,9 +123,9 @@ class Transactor(Party):
             return
         commits = fate == "commits"
         if commits:
-            self._journal.asks(made)
+            self._journal.request_commit(made)
         yield from self._insist(lambda: self._coordinate(messages.End(sender, commits)))
-        self._journal.told(made, End.COUNTS if commits else End.ABORTED)
+        self._journal.end(made, TransactionOutcome.COMMITTED if commits else TransactionOutcome.ABORTED)
         self.world.counted("transactions ended")
 
     def _initialized(self) -> Steps:
@@ -142,7 +142,7 @@ class Transactor(Party):
 
     def _comes_back(self, former: Identity, where: TopicPartition) -> Steps:
         value = self._value()
-        self._journal.begins(former.number).values[value] = str(where)
+        self._journal.begin(former.number).values[value] = str(where)
         sender = messages.ProducerIdentity(self.id, former.producer, former.epoch)
         acts = {
             f"writes to {where}": self._send(former, where, value),
@@ -222,7 +222,7 @@ class Transactor(Party):
                 def answer(results: list[Produced]) -> None:
                     [result] = results
                     if result.error is ErrorCode.NONE:
-                        self.world.keeper.commitment.acknowledged(to, where, result.base_offset, [value.encode()])
+                        self.world.checkers.commitment.acknowledged(to, where, result.base_offset, [value.encode()])
                     self.reply(to, lambda: receive(result))
 
                 self.ask(to, lambda: to.produce(-1, self.timeout_ms, where, data, answer), lambda: receive(None))

@@ -63,7 +63,7 @@ class PartitionsWorkload(ControllerWorkload):
         self.committers[key].give(op.count)
 
     def _transact(self, op: faults.Transact) -> None:
-        if not self.world.keeper.replicas.exists(TopicPartition(TRANSACTIONS_TOPIC, 0)):
+        if not self.world.checkers.replicas.exists(TopicPartition(TRANSACTIONS_TOPIC, 0)):
             self._ask(administration.create_transactions_topic(self.world.script.brokers, self.world.new_id()))
         if op.client not in self.transactors:
             self.transactors[op.client] = Transactor(self.world, op.client)
@@ -82,7 +82,7 @@ class PartitionsWorkload(ControllerWorkload):
     def _phase(self) -> str:
         if self.world.controller() is None:
             return "no controller"
-        states = [(truth.state, truth.factor) for truth in self.world.keeper.replicas.truths.values()]
+        states = [(truth.state, truth.factor) for truth in self.world.checkers.replicas.truths.values()]
         known = [(state, factor) for state, factor in states if state is not None]
         up = {broker.id for broker in self.world.brokers.values() if broker.up}
         if any(state.leader not in up for state, _ in known):

@@ -28,14 +28,14 @@ class PartitionsLiveness(ControllerLiveness):
 
     def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:
         found = unsettled_by(nodes, self._apart)
-        if found is None and (what := self.world.keeper.stability.unsettled()) is not None:
+        if found is None and (what := self.world.checkers.stability.unsettled()) is not None:
             found = ENDS, what
         return found
 
     def _apart(self, data: Data, versions: Mapping[str, int]) -> str | None:
         running = {broker.id: broker for broker in self.world.brokers.values() if broker.up}
         missing = apart(data, versions, running, self.world.script.brokers)
-        return missing if missing is not None else unequal(self.world.keeper)
+        return missing if missing is not None else unequal(self.world.checkers)
 
 
 class PartitionsWorld(PartitionsSimulator, ControllerWorld):

@@ -1,12 +1,12 @@
-"""Three brokers and their logs, told by hand, and the onlooker who looks at them.
+"""Scenarios of three brokers and their logs, with the checkers that observe them.
 
-    @breaks(keeper.UNCUT)
-    def what_is_committed_is_cut_off(t: Tale, bad: bool) -> None:
-        t.opens("a1 b1", 2 if bad else 1)
-        t.has(TWO, "a1")
+    @breaks(logs.UNCUT)
+    def committed_record_is_truncated(s: Scenario, bad: bool) -> None:
+        s.begin("a1 b1", 2 if bad else 1)
+        s.has(TWO, "a1")
 
-Each is told twice: as it should be, and with the one thing wrong that breaks the promise. Where it leads to a
-situation that has to occur, it is told twice as well: so that it comes to it, and so that it does not.
+Each example exists twice: as a legal run, and with `bad` as a run with one violation of the invariant. An example of a
+coverage probe (`@reaches`) exists twice as well: with `so` the run reaches the probe, without it the run does not.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from attrs import define, evolve, field, frozen
 
 from harness.checkers.oracle_state import Violation
+from harness.checkers.partitions.checkers import ReplicationCheckers
 from harness.checkers.partitions.copies import GONE, Record, ident_of
-from harness.checkers.partitions.keeper import Keeper
 from harness.checkers.partitions.observed import Replicated
 from harness.history import Change
 from kraft_controller.core.commands import LeaderAndIsr, Role, UpdateMetadata
@@ -58,9 +58,9 @@ ELSEWHERE: Final = TopicPartition("t2", 0)
 
 
 def records(text: str) -> list[Record]:
-    """`a1 b2:7/3` are a, of leader epoch 1, and b, of epoch 2, to which producer 7 gave the number 3.
+    """Parse records: `a1 b2:7/3` are the value a of leader epoch 1, and b of epoch 2 with sequence 3 of producer 7.
 
-    The key of `c1@k` is k, `-1` is empty, and where `.` stands is nothing.
+    The key of `c1@k` is k, the value of `-1` is empty, and `.` is an offset without a record.
     """
     made = []
     for word in text.split():
@@ -68,15 +68,16 @@ def records(text: str) -> list[Record]:
             made.append(GONE)
             continue
         word, _, key = word.partition("@")
-        said, _, numbered = word.partition(":")
+        written, _, numbered = word.partition(":")
         producer, _, sequence = numbered.partition("/")
-        value = b"" if said[0] == "-" else said[0].encode()
-        made.append(Record(int(said[1:]), value, int(producer or -1), int(sequence or -1), key.encode()))
+        value = b"" if written[0] == "-" else written[0].encode()
+        made.append(Record(int(written[1:]), value, int(producer or -1), int(sequence or -1), key.encode()))
     return made
 
 
 def batches(found: Sequence[Record], first: int = 0) -> list[tuple[int, bytes]]:
-    """Two in a batch where they can be, each with the offset behind it: who reads from the second on gets the first."""
+    """Build batches of up to two records, each with the offset after it. A read from a batch's second offset returns
+    the whole batch, as a log does."""
     made = []
     place = 0
     while place < len(found):
@@ -108,21 +109,21 @@ class Epochs:
 
 
 @define(eq=False)
-class Shelf:
-    """A log: of records that are there, from an offset on."""
+class Log:
+    """A log in memory, with the fields that the checkers read."""
 
     start_offset: int = 0
     records: list[Record] = field(factory=list)
     recovery_point: int = 0
     size: int = 0
     closed: bool = False
-    told: Sequence[tuple[int, int]] | None = None
-    """Which epochs began where, if it does not know that from its records."""
+    stored_epochs: Sequence[tuple[int, int]] | None = None
+    """The leader epochs and their start offsets; None: as the records say."""
 
     @property
     def epochs(self) -> Epochs:
-        if self.told is not None:
-            return Epochs(list(self.told))
+        if self.stored_epochs is not None:
+            return Epochs(list(self.stored_epochs))
         found: list[tuple[int, int]] = []
         for offset, record in enumerate(self.records, start=self.start_offset):
             if record != GONE and (not found or found[-1][0] != record.epoch):
@@ -136,7 +137,7 @@ class Shelf:
     def read(self, offset: int, max_bytes: int, upto: int) -> FetchDataInfo:
         assert self.start_offset <= offset < upto <= self.end_offset
         there = batches(self.records, self.start_offset)
-        return FetchDataInfo(offset, b"".join(data for behind, data in there if behind > offset))
+        return FetchDataInfo(offset, b"".join(data for end, data in there if end > offset))
 
 
 @define(eq=False)
@@ -154,7 +155,7 @@ class _Files:
 
 @define(eq=False)
 class _Logs:
-    logs: dict[tuple[str, int], Shelf] = field(factory=dict)
+    logs: dict[tuple[str, int], Log] = field(factory=dict)
 
 
 @define(eq=False)
@@ -163,11 +164,11 @@ class Disk:
     logs: _Logs = field(factory=_Logs)
     idents: dict[TopicPartition, TopicId | None] = field(factory=dict)
 
-    def held(self) -> dict[TopicPartition, tuple[Shelf, bytes | None]]:
+    def held(self) -> dict[TopicPartition, tuple[Log, bytes | None]]:
         found = {}
-        for key, shelf in self.logs.logs.items():
+        for key, log in self.logs.logs.items():
             ident = self.idents[TopicPartition(*key)]
-            found[TopicPartition(*key)] = shelf, None if ident is None else ident_of(ident)
+            found[TopicPartition(*key)] = log, None if ident is None else ident_of(ident)
         return found
 
 
@@ -187,7 +188,7 @@ class _Metadata:
 
 @define(eq=False)
 class Member:
-    """A broker, as far as somebody sees of it who looks on."""
+    """The parts of a broker that the checkers read."""
 
     id: BrokerId
     disk: Disk = field(factory=Disk)
@@ -195,7 +196,7 @@ class Member:
     metadata: _Metadata = field(factory=_Metadata)
     now: int = 1_000
     epoch: BrokerEpoch = BrokerEpoch(0)
-    """As it is registered."""
+    """The broker epoch of its last registration."""
 
     def clock(self) -> int:
         return self.now
@@ -249,7 +250,7 @@ class World:
     workload: Workload = field(factory=Workload)
     counts: list[str] = field(factory=list)
     transacted: frozenset[str] = frozenset()
-    keeper: Keeper = field(init=False)
+    checkers: ReplicationCheckers = field(init=False)
 
     def counted(self, what: str) -> None:
         self.counts.append(what)
@@ -262,26 +263,27 @@ class World:
         yield from self.store.changes[place - 1 :]
 
 
-class Tale:
+class Scenario:
     def __init__(self) -> None:
         self.store = store.Scenario()
-        # All that goes is old enough, where a story says nothing else.
+        # By default every record is old enough to be deleted by retention.
         replication = Replicated(ReplicaSettings(), LogConfig(retention_ms=0), durable=True, anywhere=True)
         self.world = World(self.store, replication, {each: Member(each) for each in ALL})
-        self.keeper = self.world.keeper = Keeper(cast("PartitionsWorld", self.world))
-        self.blind = False
-        """Nobody looks on, until somebody does again."""
+        self.checkers = self.world.checkers = ReplicationCheckers(cast("PartitionsWorld", self.world))
+        self.unchecked = False
+        """True while the checkers do not see changes."""
 
     def set_up(self, *, durable: bool = True, sync: bool = False, least: int = 1, lag_ms: int = 100) -> None:
         settings = ReplicaSettings(sync_writes=sync, min_insync=least, lag_time_max_ms=lag_ms)
         self.world.replication = evolve(self.world.replication, settings=settings, durable=durable)
 
-    def lasts(self, *, ms: int = -1, size: int = -1) -> None:
-        """Records go when they are older, and logs when they are longer."""
+    def retention(self, *, ms: int = -1, size: int = -1) -> None:
+        """Set the retention time and size of all logs."""
         self.world.replication = evolve(self.world.replication, log=LogConfig(retention_ms=ms, retention_bytes=size))
 
-    def opens(self, text: str, committed: int, isr: Sequence[BrokerId] = ALL) -> None:
-        """Three brokers hold this; 1 leads in epoch 1, and so much is committed, with all who are in sync."""
+    def begin(self, text: str, committed: int, isr: Sequence[BrokerId] = ALL) -> None:
+        """Give the records to broker 1, which leads in epoch 1, and to the other ISR members. All members have
+        `committed` as their high watermark."""
         self.topic(*ALL)
         self.state(ONE, isr, 1)
         for broker in ALL:
@@ -292,7 +294,7 @@ class Tale:
         self.has(ONE, text)
         self.leads(ONE, 1)
         for broker in isr:
-            self.knows(broker, committed)
+            self.watermark(broker, committed)
 
     # -- the store -----------------------------------------------------------------------------------
 
@@ -302,25 +304,24 @@ class Tale:
     def state(self, leader: int, isr: Sequence[int], epoch: int) -> None:
         self.store.state(leader, isr, epoch)
 
-    def stateless(self) -> None:
+    def delete_state(self) -> None:
         self.store.delete(znodes.state_path(HERE), ADMIN)
 
-    def dooms(self, topic: str = "t1") -> None:
-        """Somebody asks that it goes."""
+    def request_deletion(self, topic: str = "t1") -> None:
         self.store.write(f"{znodes.DELETE_TOPICS}/{topic}", b"", ADMIN)
 
     # -- brokers -------------------------------------------------------------------------------------
 
-    def member(self, broker: BrokerId) -> Member:
+    def broker(self, broker: BrokerId) -> Member:
         return self.world.brokers[broker]
 
     def partition(self, broker: BrokerId) -> Partition:
-        member = self.member(broker)
+        member = self.broker(broker)
         found = member.core.partitions.get(HERE)
         if found is None:
             ident = member.disk.idents.setdefault(HERE, TopicId("1" * 22))
-            shelf = member.disk.logs.logs.setdefault((HERE.topic, HERE.partition), Shelf())
-            found = Partition(HERE, cast(Any, shelf), 0, topic_id=ident or TopicId("1" * 22), assignment=held(*ALL))
+            log = member.disk.logs.logs.setdefault((HERE.topic, HERE.partition), Log())
+            found = Partition(HERE, cast(Any, log), 0, topic_id=ident or TopicId("1" * 22), assignment=held(*ALL))
             member.core.partitions[HERE] = found
         return found
 
@@ -331,18 +332,18 @@ class Tale:
         partition.role = leading = LeaderRole(broker, LeaderEpoch(epoch), ControllerEpoch(1), end, members)
         leading.assign(ALL, 0)
         partition.leader, partition.leader_epoch = broker, LeaderEpoch(epoch)
-        self.looks(broker)
+        self.check(broker)
 
     def follows(self, broker: BrokerId, leader: BrokerId, epoch: int) -> None:
         partition = self.partition(broker)
         partition.role = FollowerRole(leader, LeaderEpoch(epoch))
         partition.leader, partition.leader_epoch = leader, LeaderEpoch(epoch)
-        self.looks(broker)
+        self.check(broker)
 
     def stops(self, broker: BrokerId) -> None:
-        """It is told to stop, and keeps what it has."""
+        """Stop the replica on command; it keeps its log."""
         self.partition(broker).role = None
-        self.looks(broker)
+        self.check(broker)
 
     def has(
         self,
@@ -352,91 +353,90 @@ class Tale:
         hw: int | None = None,
         start: int | None = None,
         cut: bool | None = None,
-        told: Sequence[tuple[int, int]] | None = None,
+        epochs: Sequence[tuple[int, int]] | None = None,
     ) -> None:
-        """Its log holds these now, from `start` on. It was cut where that is not what it held and more, if `cut` does
-        not say another thing."""
-        partition, shelf = self.partition(broker), self.shelf(broker)
+        """Set the records of a broker's log, from `start` on. Unless `cut` says otherwise, the log was truncated if
+        the records do not begin with its former ones."""
+        partition, log = self.partition(broker), self.log(broker)
         made = records(text)
-        start = shelf.start_offset if start is None else start
-        kept = shelf.records[max(start - shelf.start_offset, 0) :]
+        start = log.start_offset if start is None else start
+        kept = log.records[max(start - log.start_offset, 0) :]
         if made[: len(kept)] != kept if cut is None else cut:
             partition.cuts += 1
-        shelf.start_offset, shelf.records, shelf.told = start, made, told
-        partition.high_watermark = min(partition.high_watermark, shelf.end_offset) if hw is None else hw
-        self.looks(broker)
+        log.start_offset, log.records, log.stored_epochs = start, made, epochs
+        partition.high_watermark = min(partition.high_watermark, log.end_offset) if hw is None else hw
+        self.check(broker)
 
-    def knows(self, broker: BrokerId, watermark: int) -> None:
+    def watermark(self, broker: BrokerId, watermark: int) -> None:
         self.partition(broker).high_watermark = watermark
-        self.looks(broker)
+        self.check(broker)
 
-    def looks(self, broker: BrokerId) -> None:
-        if not self.blind:
-            self.keeper.logs.changed(self.onlooked(broker))
+    def check(self, broker: BrokerId) -> None:
+        if not self.unchecked:
+            self.checkers.logs.changed(self.observed(broker))
 
-    def onlooked(self, broker: BrokerId) -> PartitionBroker:
-        return cast("PartitionBroker", self.member(broker))
+    def observed(self, broker: BrokerId) -> PartitionBroker:
+        return cast("PartitionBroker", self.broker(broker))
 
-    def shelf(self, broker: BrokerId) -> Shelf:
-        return self.member(broker).disk.logs.logs[HERE.topic, HERE.partition]
+    def log(self, broker: BrokerId) -> Log:
+        return self.broker(broker).disk.logs.logs[HERE.topic, HERE.partition]
 
     def synced(self, broker: BrokerId, upto: int) -> None:
-        """So much is on its disk."""
-        self.shelf(broker).recovery_point = upto
+        """Set the recovery point of a broker's log."""
+        self.log(broker).recovery_point = upto
 
-    def fails(self, broker: BrokerId) -> None:
-        """Its disk: the broker has no part in it any more."""
-        del self.member(broker).core.partitions[HERE]
+    def disk_fails(self, broker: BrokerId) -> None:
+        """Remove the replica of a broker whose disk has failed."""
+        del self.broker(broker).core.partitions[HERE]
 
-    def elects(self, epoch: int) -> None:
-        """A controller."""
+    def controller_elected(self, epoch: int) -> None:
         self.store.epoch(epoch, ONE)
 
     def registers(self, broker: BrokerId, epoch: int) -> None:
-        self.member(broker).epoch = BrokerEpoch(epoch)
+        self.broker(broker).epoch = BrokerEpoch(epoch)
 
     def commands(self, broker: BrokerId, controller: int, registered: int, where: TopicPartition = HERE) -> None:
-        """A controller of this epoch tells it of its replica, as whoever is registered so."""
+        """Send LeaderAndIsr from a controller of this epoch to the broker, with this broker epoch."""
         role = _role(where)
         command = LeaderAndIsr(ONE, ControllerEpoch(controller), BrokerEpoch(registered), False, (role,), ())
-        self.keeper.commanded(self.onlooked(broker), command)
+        self.checkers.commanded(self.observed(broker), command)
 
-    def hears_who_is_there(self, broker: BrokerId, controller: int, registered: int) -> None:
+    def receives_metadata(self, broker: BrokerId, controller: int, registered: int) -> None:
         command = UpdateMetadata(ONE, ControllerEpoch(controller), BrokerEpoch(registered), (_role(HERE),), ())
-        self.keeper.commanded(self.onlooked(broker), command)
+        self.checkers.commanded(self.observed(broker), command)
 
-    def anew(self, broker: BrokerId, ident: str = "2") -> None:
-        """It holds a topic of the same name, and nothing of it yet."""
-        member = self.member(broker)
+    def recreated(self, broker: BrokerId, ident: str = "2") -> None:
+        """Give the broker an empty disk for a new topic of the same name."""
+        member = self.broker(broker)
         member.core.partitions.pop(HERE, None)
         member.disk.logs.logs.pop((HERE.topic, HERE.partition), None)
         member.disk.idents[HERE] = TopicId(ident * 22)
 
-    def returns(self, broker: BrokerId, text: str = "", *, start: int = 0, how: str = "") -> None:
-        """Its process ends and is back, and finds this; `how` its disk may have lost something, if it may."""
-        member = self.member(broker)
+    def restarts(self, broker: BrokerId, text: str = "", *, start: int = 0, how: str = "") -> None:
+        """Restart a broker's process, with these records on its disk. `how`: the kind of loss that its disk had."""
+        member = self.broker(broker)
         member.core.partitions.clear()
-        shelf = member.disk.logs.logs.get((HERE.topic, HERE.partition))
-        if shelf is not None:
-            shelf.start_offset, shelf.records = start, records(text)
+        log = member.disk.logs.logs.get((HERE.topic, HERE.partition))
+        if log is not None:
+            log.start_offset, log.records = start, records(text)
         if how:
-            self.keeper.disks.lost(self.onlooked(broker), how)
-        self.keeper.disks.restarted(self.onlooked(broker))
+            self.checkers.disks.lost(self.observed(broker), how)
+        self.checkers.disks.restarted(self.observed(broker))
 
     def wiped(self, broker: BrokerId, how: str = "wiped") -> None:
-        """It is back with an empty disk."""
-        member = self.member(broker)
+        """Restart a broker with an empty disk."""
+        member = self.broker(broker)
         member.disk.logs.logs.clear()
-        self.returns(broker, how=how)
+        self.restarts(broker, how=how)
 
     # -- clients -------------------------------------------------------------------------------------
 
     def acks(self, broker: BrokerId, base: int, *values: str) -> None:
-        self.keeper.commitment.acknowledged(self.onlooked(broker), HERE, base, [value.encode() for value in values])
+        self.checkers.commitment.acknowledged(self.observed(broker), HERE, base, [value.encode() for value in values])
 
     def reads(self, broker: BrokerId, offset: int, text: str, *, first: int = 0) -> None:
         data = b"".join(data for _, data in batches(records(text), first))
-        self.keeper.commitment.delivered(self.onlooked(broker), HERE, offset, data)
+        self.checkers.commitment.delivered(self.observed(broker), HERE, offset, data)
 
     def replies(
         self, broker: BrokerId, text: str, error: ErrorCode = ErrorCode.NONE, offset: int = -1, epoch: int = 0
@@ -449,75 +449,74 @@ class Tale:
             producer_epoch=epoch,
             base_sequence=made[0].sequence,
         )
-        judge = self.keeper.producers.judge(self.onlooked(broker), HERE, data)
+        judge = self.checkers.producers.judge(self.observed(broker), HERE, data)
         if judge is not None:
             judge([Produced(HERE, error, base_offset=offset)])
 
-    def wishes(self, broker: BrokerId, upto: int) -> None:
-        self.keeper.logs.requested(self.onlooked(broker), HERE, upto)
+    def delete_records(self, broker: BrokerId, upto: int) -> None:
+        self.checkers.logs.requested(self.observed(broker), HERE, upto)
 
-    def says_gone(
+    def replies_deleted(
         self, broker: BrokerId, watermark: int, error: ErrorCode = ErrorCode.NONE, where: TopicPartition = HERE
     ) -> None:
-        """To somebody who asked that records go: nothing before that is left."""
-        self.keeper.commitment.answers(self.onlooked(broker), [Deleted(where, error, watermark)])
+        """Reply to DeleteRecords: no record before the watermark is left."""
+        self.checkers.commitment.check_replies(self.observed(broker), [Deleted(where, error, watermark)])
 
-    def hears_of_the_end_of(self, broker: BrokerId, dead: BrokerId) -> None:
-        """From the controller."""
-        del self.member(broker).core.live[dead]
+    def learns_of_failure(self, broker: BrokerId, dead: BrokerId) -> None:
+        del self.broker(broker).core.live[dead]
 
-    def tells(self, broker: BrokerId, watermark: int, where: TopicPartition = HERE) -> None:
+    def replies_fetch(self, broker: BrokerId, watermark: int, where: TopicPartition = HERE) -> None:
         results: Results = [Fetched(where, high_watermark=watermark)]
-        self.keeper.commitment.answers(self.onlooked(broker), results)
+        self.checkers.commitment.check_replies(self.observed(broker), results)
 
-    def asks(self, broker: BrokerId, offset: int, where: TopicPartition = HERE) -> None:
-        self.keeper.disks.fetches(self.onlooked(broker), where, offset)
+    def fetches(self, broker: BrokerId, offset: int, where: TopicPartition = HERE) -> None:
+        self.checkers.disks.fetches(self.observed(broker), where, offset)
 
     def waits(self, broker: BrokerId, ms: int) -> None:
-        self.member(broker).now += ms
-        self.keeper.commitment.idle(self.onlooked(broker))
+        self.broker(broker).now += ms
+        self.checkers.commitment.idle(self.observed(broker))
 
 
 def _role(where: TopicPartition) -> Role:
     return Role(where, None, PartitionState(ONE, ALL, LeaderEpoch(1), ControllerEpoch(1)), held(*ALL))
 
 
-# -- stories -----------------------------------------------------------------------------------------------
+# -- examples ----------------------------------------------------------------------------------------------
 
-Tell: TypeAlias = Callable[[Tale, bool], None]
+Build: TypeAlias = Callable[[Scenario, bool], None]
 
 
 @frozen
-class Told:
-    """`breaks` the promise if the worse is told, or `reaches` the situation if it is told so."""
+class Example:
+    """`breaks`: the invariant that the bad run violates. `reaches`: the probe that the run reaches with `so`."""
 
     name: str
     breaks: str
     reaches: str
-    tell: Tell
+    build: Build
 
-    def said(self, so: bool) -> tuple[str, str, tuple[str, ...]]:
-        """Which promise is broken, all that is said of it, and what was come to."""
-        tale = Tale()
+    def result(self, so: bool) -> tuple[str, str, tuple[str, ...]]:
+        """Return the violated invariant, the message, and the counted probes."""
+        scenario = Scenario()
         try:
-            self.tell(tale, so)
+            self.build(scenario, so)
         except Violation as violation:
-            return violation.invariant, str(violation), tuple(tale.world.counts)
-        return "", "", tuple(tale.world.counts)
+            return violation.invariant, str(violation), tuple(scenario.world.counts)
+        return "", "", tuple(scenario.world.counts)
 
 
-STORIES: Final[dict[str, Told]] = {}
+EXAMPLES: Final[dict[str, Example]] = {}
 
 
-def breaks(invariant: str) -> Callable[[Tell], Tell]:
-    return lambda tell: _kept(tell, invariant, "")
+def breaks(invariant: str) -> Callable[[Build], Build]:
+    return lambda build: _kept(build, invariant, "")
 
 
-def reaches(point: str) -> Callable[[Tell], Tell]:
-    return lambda tell: _kept(tell, "", point)
+def reaches(point: str) -> Callable[[Build], Build]:
+    return lambda build: _kept(build, "", point)
 
 
-def _kept(tell: Tell, invariant: str, point: str) -> Tell:
-    assert tell.__name__ not in STORIES
-    STORIES[tell.__name__] = Told(tell.__name__, invariant, point, tell)
-    return tell
+def _kept(build: Build, invariant: str, point: str) -> Build:
+    assert build.__name__ not in EXAMPLES
+    EXAMPLES[build.__name__] = Example(build.__name__, invariant, point, build)
+    return build

@@ -1,7 +1,8 @@
-"""The checkers of replication in a simulated world."""
+"""The checkers of replication in one simulated run."""
 
 from __future__ import annotations
 
+from harness.checkers.partitions.assignments import Assignments
 from harness.checkers.partitions.commitment import Commitment
 from harness.checkers.partitions.disks import Disks
 from harness.checkers.partitions.logs import Logs
@@ -9,13 +10,12 @@ from harness.checkers.partitions.observed import Broker, World
 from harness.checkers.partitions.positions import Positions
 from harness.checkers.partitions.producers import Producers
 from harness.checkers.partitions.replicas import Replicas
-from harness.checkers.partitions.shares import Shares
 from harness.checkers.partitions.stability import Stability
 from kraft_controller.core.commands import Command
 
 
-class Keeper:
-    """Each checker has methods for the facts that it checks; the world calls them."""
+class ReplicationCheckers:
+    """All checkers of a run. The simulator calls their methods at each event that they check."""
 
     def __init__(self, world: World) -> None:
         self.replicas = Replicas(world)
@@ -25,9 +25,9 @@ class Keeper:
         self.logs = Logs(self.replicas, self.commitment, self.stability)
         self.disks = Disks(self.replicas, self.logs)
         self.positions = Positions(self.replicas)
-        self.shares = Shares()
+        self.assignments = Assignments()
 
     def commanded(self, broker: Broker, command: Command) -> None:
-        """A broker is about to obey a controller."""
+        """Record a command that a broker is about to apply."""
         self.replicas.catch_up()
-        self.replicas.lives.obeys(broker.id, command)
+        self.replicas.processes.commanded(broker.id, command)
