@@ -129,8 +129,7 @@ def summary(made: Analysis) -> str:
         lines.append(
             f"{row['runs']:,} {noun(row['runs'], 'run')} of {row['machine']} in the world {row['world']} "
             f"with {counted(row['voters'], 'voter')}: "
-            f"{row['invalid']} invalid, "
-            f"{row['unknown']} unknown, {counted(row['error'], 'error')}; "
+            f"{row['invalid']} invalid, {row['unknown']} unknown, {counted(row['error'], 'error')}; "
             f"{row['runs_per_core_minute']:,.0f} a core-minute"
         )
     for row in made.tables["verdicts"]:

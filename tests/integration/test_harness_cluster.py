@@ -25,6 +25,6 @@ def test_two_workers_run_a_campaign_and_analyse_it(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "40 of 40 histories" in done.stdout
-    assert "40 runs of the list in cores with 3 voters: 0 invalid, 0 unknown, 0 errors" in done.stdout
+    assert "40 runs of list in the world cores with 3 voters: 0 invalid, 0 unknown, 0 errors" in done.stdout
     assert "cluster: 4 executors have worked for this" in done.stdout, "two for each of the two applications"
     assert len(list(tmp_path.glob("campaign=*/analysis/report.html"))) == 1
