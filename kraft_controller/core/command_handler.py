@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from kraft_controller.core.commands import Answer, Command, Numbered, in_pieces
 from kraft_controller.core.error_codes import ANOTHER_BROKER, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
-from kraft_controller.core.names import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
+from kraft_controller.core.names import NO_BROKER, BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
 
 PIECE_MAX: Final = 16
 """The maximum number of replicas that one piece of a command starts, changes or stops. A piece takes tens of
@@ -71,7 +71,7 @@ class ControllerCommandHandler:
     def _fence(self, numbered: Numbered) -> int:
         """Return the error if the command is fenced, else NONE. An accepted command fences older ones."""
         command = numbered.command
-        if self._me is not None and numbered.to not in (NO_LEADER, self._me):
+        if self._me is not None and numbered.to not in (NO_BROKER, self._me):
             if numbered.to not in self._others and len(self._others) < OTHERS_MAX:
                 self._others[numbered.to] = None
                 self._report_misaddressed(numbered.to)

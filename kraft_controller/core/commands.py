@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from attrs import evolve, frozen
 
 from kraft_controller.core.names import (
-    NO_LEADER,
+    NO_BROKER,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -98,8 +98,8 @@ class Numbered:
 
     number: int
     command: Command
-    to: BrokerId = NO_LEADER
-    """The id of the broker that receives the command. That broker rejects any id but its own and `NO_LEADER`."""
+    to: BrokerId = NO_BROKER
+    """The id of the receiving broker. A broker rejects a command for another one, and accepts one for `NO_BROKER`."""
 
 
 @frozen

@@ -17,7 +17,9 @@ Version = NewType("Version", int)
 TopicId = NewType("TopicId", str)
 """22 characters of base64. A topic that is deleted and created again has a different id."""
 
-NO_LEADER: Final = BrokerId(-1)
+NO_BROKER: Final = BrokerId(-1)
+"""The id in a field that names no broker."""
+NO_LEADER: Final = NO_BROKER
 """The leader of a partition without a leader."""
 DELETED: Final = BrokerId(-2)
 """The leader of a deleted partition in UpdateMetadata: the receiver forgets the partition (LeaderDuringDelete)."""

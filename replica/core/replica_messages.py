@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
-from kraft_controller.core.names import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from kraft_controller.core.names import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import PartitionState
 from replica.core.errors import ErrorCode
 from replica.core.partitions.partition_log import NO_EPOCH, NO_TIMESTAMP, AbortedTxn, EpochEndOffset, PartitionLog
@@ -81,8 +81,8 @@ class Fetched:
     diverging: EpochEndOffset | None = None
     """The end of the follower's last epoch, or of the greatest earlier one, in the leader's log: the follower must
     truncate its log. None if the logs agree."""
-    preferred: BrokerId = NO_LEADER
-    """The replica to fetch from instead; -1 if none."""
+    preferred: BrokerId = NO_BROKER
+    """The replica to fetch from instead, or `NO_BROKER`."""
     leader: tuple[BrokerId, LeaderEpoch] | None = None
     """The current leader and leader epoch, if the client's metadata is stale."""
     aborted: tuple[AbortedTxn, ...] = ()
