@@ -24,7 +24,6 @@ from replica.wire.framing import Framing
 from replica.wire.messages import (
     HEAD_BYTES,
     DecodedRequest,
-    Head,
     UnknownApi,
     decode_request,
     encode_response,
@@ -233,7 +232,8 @@ class ConnectionShell:
             self._after_authentication()
             return
         if authenticator is not None and not authenticator.done:
-            self._refuse_before_authentication(read_head(frame))
+            head = read_head(frame)  # refused before its body is decoded
+            self._check_allowed(_KINDS.get(head.key, RequestKind.ORDINARY), str(head))
         try:
             request = decode_request(frame)
         except UnknownApi as error:
@@ -271,11 +271,11 @@ class ConnectionShell:
         if kind is RequestKind.AUTHENTICATION:
             self._after_authentication()
 
-    def _refuse_before_authentication(self, head: Head) -> None:
-        """Raise `Cut` for a request that needs authentication, before its body is decoded."""
-        refusal = self._connection.refusal(_KINDS.get(head.key, RequestKind.ORDINARY), now_ms())
+    def _check_allowed(self, kind: RequestKind, request: str) -> None:
+        """Raise `Cut` for a request that the state of authentication forbids."""
+        refusal = self._connection.refusal(kind, 0 if self._authenticator is None else now_ms())
         if refusal is not None:
-            raise Cut(f"{head} refused at listener {self._listener.name}: {refusal}")
+            raise Cut(f"{request} refused at listener {self._listener.name}: {refusal}")
 
     async def _write(
         self,
@@ -307,9 +307,7 @@ class ConnectionShell:
         self, decoded: DecodedRequest[Any], kind: RequestKind, placed: Callable[[], None] = ignore
     ) -> object | None:
         listener, authenticator = self._listener, self._authenticator
-        refusal = self._connection.refusal(kind, 0 if authenticator is None else now_ms())
-        if refusal is not None:
-            raise Cut(f"{decoded.api.name} refused at listener {listener.name}: {refusal}")
+        self._check_allowed(kind, decoded.api.name)
         request = Request(
             decoded.api, decoded.version, decoded.correlation, decoded.client_id, decoded.body,
             listener.name, self._principal, self._host, placed, self._id,
@@ -317,7 +315,7 @@ class ConnectionShell:
         if kind is RequestKind.API_VERSIONS:
             return listener.answer_versions(request)
         if kind is RequestKind.AUTHENTICATION:
-            assert authenticator is not None, "otherwise `refusal` has refused the request"
+            assert authenticator is not None, "otherwise `_check_allowed` has refused the request"
             answer = authenticator.answer(request, now_ms())
             await trio.sleep(authenticator.pause_ms / 1000)
             return answer

@@ -5,7 +5,6 @@ A response does not wait until all of its topics are created: a request of a meg
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -45,10 +44,8 @@ class AutoTopicCreationManager:
         self._log = log
         self._pending: dict[str, _Creation] = {}
         """The topics whose creation is not complete, by name."""
-        self._queue: deque[_Creation] = deque()
-        """The creations in `_pending` that have not begun."""
-        self._queued = trio.Event()
-        """Set, and replaced, when `_queue` grows."""
+        self._queue, self._to_begin = trio.open_memory_channel[_Creation](PENDING_MAX)
+        """The creations in `_pending` that have not begun. They always fit, because `_pending` has the same limit."""
 
     async def create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
         """Begin to create topics, wait up to `WAIT_S`, and return the error of each.
@@ -63,10 +60,8 @@ class AutoTopicCreationManager:
                 if len(begun) >= CREATED_BY_REQUEST_MAX or len(self._pending) >= PENDING_MAX:
                     continue
                 creation = self._pending[name] = _Creation(name)
-                self._queue.append(creation)
+                self._queue.send_nowait(creation)
             begun[name] = creation
-        queued, self._queued = self._queued, trio.Event()
-        queued.set()
         with trio.move_on_after(WAIT_S):
             for creation in begun.values():
                 await creation.done.wait()
@@ -78,10 +73,7 @@ class AutoTopicCreationManager:
                 nursery.start_soon(self._work)
 
     async def _work(self) -> None:
-        while True:
-            while not self._queue:
-                await self._queued.wait()
-            creation = self._queue.popleft()
+        async for creation in self._to_begin:
             try:
                 await self._make(creation.name)
             except KafkaError as error:
