@@ -22,7 +22,8 @@ class DropsHaveACause(Checker):
         super().__init__(ghost)
         self._now_ms = now_ms
         self._progress: dict[tuple[ServerId, ServerId], tuple[Zxid, Millis]] = {}
-        """By leader and follower: the newest zxid that was acknowledged on the present link, and when that arrived."""
+        """The newest zxid that a follower acknowledged on its present link, and the time of its arrival, by leader and
+        follower."""
 
     def heard_follower_info(self, server: ServerState, source: ServerId) -> None:
         self._progress.pop((server.id, source), None)
@@ -43,7 +44,7 @@ class DropsHaveACause(Checker):
 
 
 class VotesBeginWithTheCandidate(Checker):
-    """In each round of an election a vote was first cast by its candidate.
+    """The candidate of a vote casts this vote first, in each round of an election.
 
     A server begins each round with its own vote, also if it joins the round of others. So it votes for another server
     only if that server takes part in the same round. A vote that outlives its round elects servers that are gone.

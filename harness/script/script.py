@@ -79,8 +79,8 @@ class Knobs:
     closed_loop: int = 0
     """How many writes clients of the list keep outstanding at each server that believes it leads, until the healing."""
     quiet_stage: int = 0
-    """After the faults, at first only a quorum is healed, and it must answer everything without a new write: 1, the
-    others are down; more, they are cut off; 0, all are healed at once."""
+    """The stage after the faults in which only a quorum is healed and must answer all requests without a new write.
+    0: no such stage; 1: the other servers are down; more: they are cut off."""
 
 
 INNER_BOUNDS: Final = ("read_work_max", "scans_behind_max", "report_sessions_max")

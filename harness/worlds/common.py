@@ -164,7 +164,7 @@ class Common(ABC, Generic[S]):
     workload: WorkloadPort
     liveness: LivenessPort
     has_quiet_stage: ClassVar[bool] = False
-    """Whether only a quorum may be healed at first when the faults end: see `harness.worlds.cores.quiet_stage`."""
+    """True if the world may heal only a quorum at first when the faults end: see `harness.worlds.cores.quiet_stage`."""
 
     def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
         self.script = script

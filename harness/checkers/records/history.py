@@ -207,7 +207,7 @@ class Undone:
 
     at: int
     client: int
-    """Always `NOBODY`: no client records this event."""
+    """The observer sets `NOBODY`, because no client records this event."""
     partition: str
     """The partition. For one of the offsets topic, committed offsets of all groups may be lost."""
 

@@ -36,7 +36,8 @@ from zab.storage.storage import Storage, StorageSettings
 Status: TypeAlias = tuple[Zxid, State, Epoch, ServerId | None, bool]
 """The committed zxid, state, epoch and leader of a node, and whether it serves."""
 _UPWARDS: Final[dict[type, bool]] = {kind: kind in TO_LEADER for kind in ON_LINKS}
-"""Whether learners send a kind of message. They send on the link that they dialled, leaders on accepted links."""
+"""The kinds of messages, with True for those of learners. Learners send on the links that they dialled, leaders on
+accepted links."""
 FIND_US: Final = 1_000
 """The time that a search for a snapshot on the disk takes."""
 
