@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 import pytest
+import trio
 
-from zab.cli.kit.failures import DONE, FAILED, MISUSED, Failed
+from zab.cli.kit.failures import DONE, FAILED, MISUSED, Failed, run_in_trio
 from zab.cli.kit.options import SECONDS, SECONDS_OR_ZERO, check_exclusive, identity, user_and_password
 from zab.cli.kit.program import LazyCommand, Program, check_command_line, run_program
 from zab.cli.kit.reference_page import chapter
@@ -52,6 +53,29 @@ program = Program(
 def test_verb_gets_the_connection_and_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_program(program, "tool", ["things", "list", "a", "b", "--server", "h"]) == DONE
     assert capsys.readouterr().out == "connection to h a b\n"
+
+
+async def _fail_side_by_side(*errors: Exception) -> None:
+    async def fail(error: Exception) -> None:
+        raise error
+
+    async with trio.open_nursery() as nursery:
+        for error in errors:
+            nursery.start_soon(fail, error)
+
+
+def test_failures_of_several_tasks_are_one_message_without_repetitions() -> None:
+    errors = [OSError("port 9092 is taken"), OSError("port 9093 is taken"), OSError("port 9093 is taken")]
+    with pytest.raises(Failed) as failed:
+        run_in_trio(_fail_side_by_side, *errors)
+    parts = sorted(str(failed.value).split("; "))
+    assert parts == ["port 9092 is taken", "port 9093 is taken"]
+
+
+def test_unexpected_failure_beside_an_expected_one_is_raised() -> None:
+    with pytest.raises(ExceptionGroup) as raised:
+        run_in_trio(_fail_side_by_side, OSError("port 9092 is taken"), ZeroDivisionError())
+    assert {type(error) for error in raised.value.exceptions} == {OSError, ZeroDivisionError}
 
 
 def test_failure_is_one_line_that_names_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,15 +39,16 @@ def run_in_trio(
     expected: tuple[type[Exception], ...] = (ZabError, OSError),
     describe: Callable[[BaseException], str] = str,
 ) -> T:
-    """Run the function and return its result. Turn an expected error into `Failed`, even inside a group."""
+    """Run the function and return its result. Turn expected errors, also several in a group, into one `Failed`."""
     try:
         return trio.run(function, *arguments)
     except expected as error:
         raise Failed(describe(error)) from error
     except BaseExceptionGroup as group:
         sole = sole_error(group)
-        if isinstance(sole, expected):
-            raise Failed(describe(sole)) from sole
+        errors = sole.exceptions if isinstance(sole, BaseExceptionGroup) else (sole,)
+        if all(isinstance(error, expected) for error in errors):
+            raise Failed("; ".join(dict.fromkeys(describe(error) for error in errors))) from sole
         raise sole from None
 
 
