@@ -37,9 +37,9 @@ from zab.net.wakeup import Wakeup
 
 PACE: Final = LoadPace()
 COUNT_AGAIN_S: Final = 0.05
-"""The pause before the number of partitions of a missing topic is read again."""
+"""The pause after each read of the number of partitions, before the next one."""
 RETRY_S: Final = 1.0
-"""The pause after an unexpected exception, before partitions are loaded again."""
+"""The pause after an unexpected exception, before partitions are loaded, or their number is read, again."""
 
 C = TypeVar("C", bound=TopicCoordinator[Any, Any])
 K = TypeVar("K")
@@ -189,7 +189,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
             self._change("a role", lambda: self.coordinator.topic.role_taken(taken, self.now()))
 
     def topic_changed(self) -> None:
-        """Read the number of partitions again, because the topic was created, deleted, or re-created."""
+        """Let the coordinator need the number of partitions again, because the topic was created, deleted, or
+        re-created."""
         self._change("a changed topic", self.coordinator.topic.changed)
 
     async def _count_partitions(self) -> None:
@@ -212,8 +213,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     # -- turns --------------------------------------------------------------------------
 
     def _change(self, cause: object, change: Callable[[], object]) -> None:
-        """Change the coordinator's state and run a turn. All changes but the number of partitions are made here.
-        `cause` names the change in the log."""
+        """Change the coordinator's state and run a turn. All changes are made here, except the number of partitions and
+        the records of a load. `cause` names the change in the log."""
         watchdog, nested = self._watchdog, self._turns.running
         started = watchdog.clock()
         try:
