@@ -1,7 +1,7 @@
 """The control plane listener, where a broker accepts the controller's commands.
 
-Commands move partitions and delete logs. So the listener uses TLS and SASL as configured for it, and with an
-authorizer it requires a principal that is authorized for ClusterAction.
+Commands move partitions and delete logs. So the listener has the TLS and SASL settings of the inter-broker listener,
+unless it has its own, and with an authorizer it requires a principal that is authorized for ClusterAction.
 """
 
 from __future__ import annotations
