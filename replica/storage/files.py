@@ -18,7 +18,7 @@ from zab.storage.real_disk import RealDisk
 LOCK: Final = ".lock"
 """The file in a log directory that the broker locks, as Kafka does."""
 RESERVE: Final = 32
-"""The number of file descriptors that each log directory reserves for temporary files."""
+"""The number of file descriptors that each log directory keeps for calls made while the process has no other left."""
 OPEN_FILES_MAX: Final = 2048
 """The number of file descriptors that the logs of one directory may keep open. An active segment uses three, or four
 with a transaction index."""

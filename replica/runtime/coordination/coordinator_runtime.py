@@ -189,8 +189,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
             self._change("a role", lambda: self.coordinator.topic.role_taken(taken, self.now()))
 
     def topic_changed(self) -> None:
-        """Let the coordinator need the number of partitions again, because the topic was created, deleted, or
-        re-created."""
+        """Read the number of partitions again, because the topic was created, deleted, or re-created."""
         self._change("a changed topic", self.coordinator.topic.changed)
 
     async def _count_partitions(self) -> None:
