@@ -221,7 +221,7 @@ class _Round:
 
 
 def _groups(segments: list[LogSegment], segment_bytes: int) -> Iterator[list[LogSegment]]:
-    """Group neighbouring segments of which each group fits into one, by its bytes and its range of offsets."""
+    """Group neighbouring segments so that each group fits into one segment, by its bytes and its range of offsets."""
     group: list[LogSegment] = []
     size = 0
     for segment in segments:

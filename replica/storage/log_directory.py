@@ -179,7 +179,7 @@ class LogDirectory:
         try:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
-            self.notes.append(f"{self.files.where}/{path}: {error.text}: the file is deleted; the next role writes it again")
+            self.notes.append(f"{self.files.where}/{path}: {error.text}: deleted; the next role writes it again")
             self.files.discard(path)
         else:
             log.flush_with(path)

@@ -273,7 +273,7 @@ class LogManager:
         return gone
 
     def delete_old_segments_of_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
-        """Do the same log by log, and yield the number of segments deleted from each.
+        """Close segments and apply retention log by log, and yield the number of segments deleted from each.
 
         Each deletion syncs a folder, so the caller can serve requests in between. A log that is truncated meanwhile
         waits for the next round, because its given high watermark is outdated. A failing log does not delay others: the

@@ -209,7 +209,7 @@ class LogSegment:
     def write_held_indexes(self) -> None:
         """Write each held index to its file, from the first byte that differs. Create the file if it is missing.
 
-        After a restart they are usually equal: the scan of the last batches adds the entries that it has dropped. To
+        After a restart none usually differs: the scan of the last batches adds the entries that it has dropped. To
         truncate the files and append the entries again would be slow: if the kernel has not written their pages yet, a
         truncation takes longer than the rest of the start-up.
         """
