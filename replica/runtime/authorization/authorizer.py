@@ -167,7 +167,7 @@ class Authorizer:
             return frozenset()
         except DamagedNode as damaged:
             self._log.warn_rate_limited(
-                "damaged", path, logging.ERROR, why=damaged, so="all operations on the resource are denied"
+                "damaged", path, logging.ERROR, why=damaged, so="only super users may use the resource"
             )
             return DENY_ALL
 

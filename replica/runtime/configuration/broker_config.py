@@ -116,7 +116,7 @@ class BrokerConfig:
     peers             how this broker connects to the inter-broker listener of other brokers
     controllers       how this broker connects to the control plane listener of other brokers
     controller        the control plane listener, for the controller's commands
-    settings          every key of the file, as `DescribeConfigs` returns it
+    settings          every key of the file, and the defaults of other keys, as `DescribeConfigs` returns them
     """
 
     id: BrokerId
