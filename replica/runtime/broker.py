@@ -1,8 +1,8 @@
 """One broker as a whole: the order in which its parts start and stop.
 
 At the start it locks and loads the log directories, binds the ports, registers in the store, waits for the controller's
-first UpdateMetadata, and only then serves clients. Parts that depend on a session with the store are created again with
-each session. Replicas and connections outlive sessions.
+first UpdateMetadata and for the users and ACLs, and only then serves clients. Parts that depend on a session with the
+store are created again with each session. Replicas and connections outlive sessions.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Broker:
         return self.watchdogs.problems() + ([] if controller is None else controller.watchdogs.problems())
 
     def stalls(self) -> list[str]:
-        """Return a warning for each stall of a loop in the last minute."""
+        """Return a warning for each loop that stalled in the last minute, about its last stall."""
         controller = self.parts.membership.controller
         return self.watchdogs.warnings() + ([] if controller is None else controller.watchdogs.warnings())
 
@@ -121,7 +121,8 @@ class Broker:
             task_status.started()
 
     async def leave(self) -> None:
-        """Prepare a clean stop: move leaderships to other brokers. Call it before `run` is cancelled."""
+        """Prepare a clean stop: ask the controller to move leaderships to other brokers. Call it before `run` is
+        cancelled."""
         await self.parts.membership.leave()
 
     # -- listeners -------------------------------------------------------------------------------------------
@@ -222,7 +223,7 @@ class Broker:
 
 
 def advertised_host(listener: Listener) -> str:
-    """Return the host that clients connect to. Replaces an address that means every interface."""
+    """Return the host that clients connect to: this machine's name instead of an address that means every interface."""
     if listener.advertised_host is not None:
         return listener.advertised_host
     return socket.getfqdn() if listener.host in EVERYWHERE else str(listener.host)

@@ -131,7 +131,8 @@ class ClusterMembership:
     # -- leaving -----------------------------------------------------------------------------------------------
 
     async def leave(self) -> None:
-        """Ask the controller to move the leaderships of this broker to others. This may take long, and may fail."""
+        """Ask the controller to move the leaderships of this broker to others. This may take long, and may fail. Do
+        nothing if `controlled.shutdown.enable=false`."""
         if self.epoch == NO_EPOCH:
             return  # the broker was never registered
         leaving = self._config.leaving

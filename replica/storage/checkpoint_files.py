@@ -1,7 +1,8 @@
 """The small text files of a log directory, in Kafka's formats.
 
-A checkpoint file has lines with the version, the number of entries, and each entry. `partition.metadata` has lines with
-a key and a value, the clean shutdown marker is JSON, and `meta.properties` is a properties file.
+A checkpoint file has a line with the version, one with the number of entries, and one for each entry.
+`partition.metadata` has lines with a key and a value, the clean shutdown marker is JSON, and `meta.properties` is a
+properties file.
 """
 
 from __future__ import annotations

@@ -16,11 +16,12 @@ from zab.storage.disk import ADVICE, DiskErrors, DiskFile, FolderDisk, failure_t
 from zab.storage.real_disk import RealDisk
 
 LOCK: Final = ".lock"
-"""The file in a log directory that Kafka locks."""
+"""The file in a log directory that the broker locks, as Kafka does."""
 RESERVE: Final = 32
-"""The number of file descriptors that each log directory reserves for temporary files."""
+"""The number of file descriptors that each log directory keeps for calls made while the process has no other left."""
 OPEN_FILES_MAX: Final = 2048
-"""The number of file descriptors that the logs of one directory may keep open. An active segment uses three."""
+"""The number of file descriptors that the logs of one directory may keep open. An active segment uses three, or four
+with a transaction index."""
 OPEN_FILES_LEAST: Final = 16
 """The number of files that stay open even if descriptors are scarce, because one operation uses several."""
 
@@ -54,7 +55,7 @@ class FirstFailure(DiskErrors):
 
     def check(self) -> None:
         if self.failed is not None:
-            raise StorageFailure(f"{self.where} is unusable since an earlier failure: {self.failed.text}")
+            raise StorageFailure(f"{self.where} has been unusable since an earlier failure: {self.failed.text}")
 
     def error(self, operation: str, where: str, number: int | None) -> StorageFailure:
         if operation == "open" and number == errno.ENOENT:

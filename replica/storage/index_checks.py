@@ -13,7 +13,7 @@ from replica.storage.segment_indexes import OffsetIndex, decode_position
 
 def newest(segment: LogSegment, kept_since: int) -> int:
     """Return the greatest timestamp of a segment. If it is older than `kept_since`, verify it with the batches, because
-    the caller then deletes the segment."""
+    the caller deletes a segment that is so old."""
     time = segment.greatest()[0]
     return time if time >= kept_since else greatest(segment)[0]
 

@@ -3,8 +3,8 @@
 `replica.core.partitions.log_policy` chooses the log, and `compaction` the records to keep.
 
 A round first reads the dirty part and records the last offset of each key, up to `KEYS_MAX` keys. Then it copies the
-closed segments up to there, without records that a later one replaces. Each copy is made durable beside the log, and
-replaces its originals by one rename. If a crash interrupts the replacement, the next start finishes it.
+closed segments up to there, without records that a later one replaces. Each copy is made durable beside the log,
+and then renamed to `.swap`. If a crash interrupts the replacement after that rename, the next start finishes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import Header, check
 
 KEYS_MAX: Final = 250_000
-"""The number of keys, each about 200 bytes, after which a round reads no further. More keys take more rounds."""
+"""The number of keys, each about 200 bytes of memory, after which a round reads no further. More keys take more
+rounds."""
 
 
 @frozen
@@ -63,7 +64,7 @@ def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KE
     to replace them.
 
     If the log is truncated or segments are deleted meanwhile, some segments may remain as they are, and the result's
-    `upto` is the first dirty offset.
+    `upto` is the first dirty offset. Raises `DamagedLog` or `MissingFile` if the log is damaged.
     """
     handles = Handles(log.segments.files, open_max=4)
     try:
@@ -203,8 +204,8 @@ class _Round:
     def _write_aborted(self, path: str, markers: Collection[int]) -> None:
         """Write a transaction index with the aborted transactions whose markers are in the copy.
 
-        If the marker was removed, the entry must go, too: a consumer would skip the producer's records until a marker
-        that never comes.
+        The entry of a removed marker must go, too: otherwise a consumer would skip the producer's records until a
+        marker that never comes.
         """
         file = self.log.segments.files.create(path)
         try:
@@ -220,7 +221,7 @@ class _Round:
 
 
 def _groups(segments: list[LogSegment], segment_bytes: int) -> Iterator[list[LogSegment]]:
-    """Group neighbouring small segments that fit into one."""
+    """Group neighbouring segments so that each group fits into one segment, by its bytes and its range of offsets."""
     group: list[LogSegment] = []
     size = 0
     for segment in segments:

@@ -47,8 +47,8 @@ class LogDirectory:
     logs                     the logs in use
     damaged                  logs that could not be opened or went offline, with the reason; none is in `logs`
     high_watermarks, cleaned, _recovery_points, _start_offsets   the offsets of the checkpoint files
-    was_clean                True if the previous process closed all logs cleanly
-    previous_broker_epoch    broker epoch of that process, or -1
+    was_clean                True if the previous process closed all logs of the directory cleanly
+    previous_broker_epoch    broker epoch of that process; -1 if it is unknown
     notes                    messages about the start, for the operator
     _points_lost             True if the recovery points could not be read
     _gone                    partitions without a log that the checkpoint files may still name
@@ -79,7 +79,7 @@ class LogDirectory:
     # -- at the start ------------------------------------------------------------------------------
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Write `meta.properties`, or check that it names this broker and cluster."""
+        """Write `meta.properties`, or raise `StorageFailure` if it names another broker or cluster."""
         path = f"{self.files.where}/{META}"
         try:
             found = decode_identity(read_all(self.files, META), path, _META_VERSIONS)
@@ -87,14 +87,15 @@ class LogDirectory:
         except MissingFile:
             if self.files.folders():
                 self.notes.append(
-                    f"{self.files.where} has logs but no {META}: it is considered this broker's directory"
+                    f"{self.files.where} has folders but no {META}: it is considered this broker's directory"
                 )
             write_atomically(self.files, META, encode_identity(cluster_id, BrokerId(broker_id)))
         except WrongIdentity as error:
             raise StorageFailure(str(error)) from None
 
     def load(self, config_of: Callable[[str], LogConfig]) -> Iterator[TopicPartition]:
-        """Open the logs one after the other, add each to `logs`, or to `damaged`, and yield its partition."""
+        """Open the logs one after the other, add each to `logs`, or to `damaged`, and yield its partition. Delete the
+        folders of deleted logs. Raises `StorageFailure` if the directory fails."""
         self._read_clean_marker()
         self._recovery_points = self._read_recovery_points()
         self._start_offsets = self._offsets(files_of.START_OFFSETS)
@@ -178,7 +179,7 @@ class LogDirectory:
         try:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
-            self.notes.append(f"{self.files.where}/{path}: {error.text}: the file is deleted, and written again")
+            self.notes.append(f"{self.files.where}/{path}: {error.text}: deleted; the next role writes it again")
             self.files.discard(path)
         else:
             log.flush_with(path)
@@ -280,8 +281,8 @@ class LogDirectory:
                 self._gone.clear()
 
     def checkpoint_high_watermarks(self, values: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermarks of logs in this directory, if any has changed. Logs that are not named keep their
-        value."""
+        """Write the high watermarks of logs in this directory, if any has changed. Logs without a given value keep
+        theirs."""
         with self._lock:
             moved = {
                 each: values[each]

@@ -22,8 +22,8 @@ from replica.storage.log_segments import LogSegments
 from replica.storage.transaction_index import ABORTED
 
 FLUSH_BYTES: Final = 64 << 20
-"""The bytes of one log after which a flush is due, whatever `flush.messages` and `flush.ms` allow. A restart has to
-check little more than that."""
+"""The appended bytes of one log after which a flush is due, even if `flush.messages` and `flush.ms` allow more. It
+limits how much of a log is not durable."""
 
 
 @frozen(eq=False)
@@ -51,10 +51,11 @@ class LogFlusher:
 
     recovery_point   all records before it are durable
     truncations      the number of truncations: a flush that began before a truncation does not move the recovery point
-    names_changed    True if the folder has file names that are not durable yet
+    names_changed    True if the folder may have file names that are not durable yet
     _metadata        other files in the folder that the next flush must sync before it moves the recovery point
     _pending         unfinished flushes, in several threads
-    _idle_since_ms   the time from which `flush.ms` counts, set by `is_due`; None: not called since the last flush
+    _idle_since_ms   the time from which `flush.ms` counts, set by `is_due`; None: not called since the last
+                     completed flush
     _flushed_bytes   the segments' `appended_bytes` when the last flush began
     """
 
@@ -71,8 +72,8 @@ class LogFlusher:
         self._flushed_bytes = 0
 
     def is_due(self, end_offset: int, config: LogConfig, now_ms: int) -> bool:
-        """Return whether to flush: due to `flush.messages`, `flush.ms`, `FLUSH_BYTES`, or a closed segment that is not
-        durable."""
+        """Return whether a flush is due: because of `flush.messages`, `flush.ms`, `FLUSH_BYTES`, or a closed segment
+        that is not durable. Return False if all records are durable."""
         unflushed = end_offset - self.recovery_point
         if unflushed <= 0:
             self._idle_since_ms = now_ms
@@ -92,7 +93,7 @@ class LogFlusher:
         self.names_changed = True
 
     def truncated(self, offset: int) -> None:
-        """Prepare for a truncation to this offset."""
+        """Lower the recovery point for a truncation to this offset, which follows."""
         self.recovery_point = min(self.recovery_point, offset)
         self.truncations += 1
 
@@ -103,8 +104,8 @@ class LogFlusher:
     # -- the steps of a flush ----------------------------------------------------------------------
 
     def begin(self, end_offset: int) -> PendingFlush:
-        """Collect the files to sync. They include those of unfinished flushes in other threads, since the first flush
-        to finish moves the recovery point for all."""
+        """Collect the files to sync. Include those of unfinished earlier flushes: this flush may finish first, and its
+        target covers their records."""
         active = self._segments.active
         paths = [
             segment.path(suffix)
@@ -148,7 +149,7 @@ class LogFlusher:
         return paths
 
     def write_out(self, flush: PendingFlush) -> None:
-        """Sync the files. Needs no lock. Raises `MissingFile` if a truncation or cleaning removed one."""
+        """Sync the files. Needs no lock. Raises `MissingFile` if one is gone."""
         for path in flush.paths:
             sync(self._files, path)
         if flush.names_changed:
@@ -156,7 +157,8 @@ class LogFlusher:
             self._files.sync_dir("")  # the folder itself may be new
 
     def is_outdated(self, flush: PendingFlush) -> bool:
-        """Return whether the log was truncated since the flush began, or has lost one of its files to the cleaner."""
+        """Return whether the log was truncated since the flush began, or retention or the cleaner removed one of the
+        flush's files."""
         current = self._current_paths()
         return flush.truncations != self.truncations or any(path not in current for path in flush.paths)
 

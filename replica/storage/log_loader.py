@@ -1,9 +1,10 @@
 """Recovery of a log at the start of a broker (Kafka: LogLoader).
 
 Everything before the recovery point was durable. If some of it is missing, the log is damaged and is not served. After
-the recovery point nothing is guaranteed: a crash may keep or lose any sector of a write. So each batch there is
-checked, and the log is cut at the first batch that is incomplete or invalid, with a note. The remaining batches are
-written again, because a failed sync may have left them only in the page cache.
+it, records need not be durable: a power loss may keep or lose any sector of a write. Flushed records may be there, too,
+because the recovery point on disk can be a minute old. So each batch there is checked, and the log is cut, with a note,
+at the first one that is incomplete, invalid or out of order. The remaining batches are written again, because a failed
+sync may have left them only in the page cache.
 
 The files beside the batches are hints. Indexes, leader epochs, producer state and transaction indexes are rebuilt from
 the batches if they are missing or invalid.
@@ -66,7 +67,7 @@ def open_log(
 ) -> UnifiedLog:
     """Open a log, or create it in an empty folder. Append notes for the operator to `notes`.
 
-    Raises `DamagedLog` if durable records are missing.
+    Raises `DamagedLog` if durable records are found to be missing or damaged.
     """
     notes = [] if notes is None else notes
     files = handles.files
@@ -76,9 +77,9 @@ def open_log(
     if not segments:
         if known.recovery_point > known.start_offset:
             raise DamagedLog(
-                f"{files.where}/{folder} is empty, but its log was durable up to offset {known.recovery_point}. If "
-                "that is intended, stop the broker and remove the directory; the broker then copies the log from "
-                "other replicas"
+                f"{files.where}/{folder} has no segment, but its log was durable up to offset {known.recovery_point}. "
+                "If that is intended, stop the broker, remove this directory and restart: the broker copies the log "
+                "from another replica, if one is in sync"
             )
         segments = [LogSegment.create(handles, folder, known.start_offset)]
     kept = _epochs(found, handles, folder, notes)
@@ -102,8 +103,9 @@ def open_log(
 
 
 def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[str, FileStat]:
-    """Finish each cleaning that was interrupted during its replacement, and remove remains of other cleanings and of
-    deletions. Return the files of the folder."""
+    """Finish each cleaning that was interrupted during its replacement. Remove the remains of other cleanings, of
+    deletions and of temporary files. Return the files of the folder. Raises `DamagedLog` if a `.swap` file is damaged.
+    """
     files = handles.files
     swaps = []
     found = files.stats(folder)
@@ -126,14 +128,15 @@ def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[
 
 
 def _is_half_a_swap(name: str, found: dict[str, FileStat]) -> bool:
-    """Return whether this is the new transaction index of a cleaning that stopped before its segment was renamed."""
+    """Return whether this is the new transaction index of a cleaning that stopped before its segment was renamed to
+    `.swap`."""
     return name.endswith(ABORTED + SWAP) and name.removesuffix(ABORTED + SWAP) + LOG + SWAP not in found
 
 
 def _delete_lone_indexes(
     handles: Handles, folder: str, found: dict[str, FileStat], known: KnownOffsets, notes: list[str]
 ) -> None:
-    """Delete indexes without a segment, as interrupted deletions leave them at both ends of the log.
+    """Delete indexes without a log file, as interrupted deletions leave them at both ends of the log.
 
     No deletion leaves them between two segments: before the recovery point they prove that a segment was lost there, so
     raise `DamagedLog`.
@@ -145,8 +148,9 @@ def _delete_lone_indexes(
         if f"{dot}{suffix}" in (INDEX, TIMES, ABORTED) and stem + LOG not in found:
             if bases and min(bases) < int(stem) < min(max(bases), known.recovery_point):
                 raise DamagedLog(
-                    f"{files.where}/{folder}/{stem}{LOG} is missing, although it was durable. Stop the broker "
-                    "and remove the directory; the broker then copies it from other replicas"
+                    f"{files.where}/{folder}/{stem}{LOG} is missing, although it was durable. If another replica "
+                    "is in sync, stop the broker, remove this partition's directory and restart: the broker copies "
+                    "the records"
                 )
             notes.append(f"{name} belongs to no segment and was deleted")
             files.discard(f"{folder}/{name}")
@@ -157,8 +161,8 @@ def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
     """Replace the segments with base offsets from `base` to before `end` by a cleaned one, which is a durable `.swap`
     file.
 
-    The originals are durably deleted before the rename; otherwise one could reappear after the segment that contains
-    its records.
+    The originals after `base` are durably deleted before the rename; otherwise one could reappear after the segment
+    that contains its records. The rename replaces the original at `base`.
     """
     files = handles.files
     swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
@@ -181,7 +185,8 @@ def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
 
 
 def _end_of(handles: Handles, path: str, base: int) -> int:
-    """Return the next offset after a durable file of batches. Raises `DamagedLog`."""
+    """Return the next offset after a durable file of batches; `base` if it is empty. Raises `DamagedLog` if a batch is
+    invalid."""
     file = handles.files.open(path)
     try:
         end, position, size = base, 0, file.size()
@@ -219,7 +224,7 @@ def _recover(segments: list[LogSegment], known: KnownOffsets, config: LogConfig,
     """Read the batches after the recovery point, and cut the log where it breaks.
 
     It breaks at the first batch that is incomplete, invalid or out of order, and where a segment is missing. Raises
-    `DamagedLog` if that is before the recovery point.
+    `DamagedLog` if it breaks or ends before the recovery point.
     """
     point = known.recovery_point
     first = max((index for index, each in enumerate(segments) if each.base <= point), default=0)
@@ -237,7 +242,7 @@ def _recover(segments: list[LogSegment], known: KnownOffsets, config: LogConfig,
             lost = sum(each.size for each in later)
             notes.append(
                 f"{file_name(segment.base, LOG)} ends at byte {segment.size}, offset {segment.end}: {broken}"
-                + (f"; {len(later)} later segments, {lost} bytes, are deleted" if later else "")
+                + (f"; later segments are deleted: {len(later)}, with {lost} bytes" if later else "")
             )
             _truncate_after(segment, later)
             del segments[index + 1 :]
@@ -264,8 +269,8 @@ def _truncate_after(segment: LogSegment, later: list[LogSegment]) -> None:
 
 
 def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned) -> str | None:
-    """Check the batches from the last indexed one before `since` on, and rebuild their index entries. Write those after
-    `since` again. Return the reason if the segment breaks off, else None."""
+    """Check the batches from the last indexed one before `since` on, and rebuild their index entries. Write the batches
+    after `since` again. If the segment breaks off, end it there, and return the reason; else return None."""
     position, end = _known_start(segment, since)
     segment.end = end
     unsettled: int | None = None
@@ -339,7 +344,7 @@ def _next(chunk: bytes, at: int) -> tuple[Header | None, str]:
 
 def _known_start(segment: LogSegment, since: int) -> tuple[int, int]:
     """Return position and base offset of the last indexed batch before `since`, or of the segment's start if the
-    indexes have no valid entry. Cut the indexes there."""
+    indexes have no valid entry. Cut the indexes there, in memory."""
     try:
         index = OffsetIndex(read_all(segment.handles.files, segment.path(INDEX)))
         times = TimeIndex(read_all(segment.handles.files, segment.path(TIMES)))
@@ -386,7 +391,8 @@ def _restore_epochs(
     """Correct the epochs of the file with those of the batches, which are authoritative.
 
     If the file is newer than the checkpoint of the log start offset, it lacks the epochs before its first entry. In
-    that case, and without a valid file, all batches are read. Epoch 0 is an ordinary epoch (KAFKA-10432).
+    that case, and without a valid file or any entry in it, all batches are read. Epoch 0 is an ordinary epoch
+    (KAFKA-10432).
     """
     end = segments[-1].end
     if any(each.size for each in segments) and (not kept or kept[0][1] > start):

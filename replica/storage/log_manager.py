@@ -1,7 +1,7 @@
 """All logs of a broker, in one or several directories, and their periodic tasks (Kafka: LogManager).
 
-The tasks are plain functions, which the broker's runtime calls periodically, the slow ones (`flush`, `clean_one`,
-`load`, `close`) in a thread. `failures` reports each directory whose disk has failed; calls on its logs raise.
+The tasks are plain functions, which the broker's runtime calls, the slow ones in a thread. `failures` reports each
+directory whose disk has failed, once; calls on its logs raise.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ class LogManager:
         return next(found, None)
 
     def get(self, partition: TopicPartition) -> UnifiedLog | None:
-        """Return a partition's log; None if it does not exist. Raises if it is unusable."""
+        """Return a partition's log; None if it does not exist. Raises `StorageFailure` if it is
+        unusable."""
         directory = self.directory_of(partition)
         if directory is None:
             return None
@@ -212,7 +213,8 @@ class LogManager:
         return f"{directory.files.where}/{directory.set_aside(partition)}"
 
     def take_offline(self, partition: TopicPartition, why: str) -> None:
-        """Stop using a log until a restart recovers it. Do nothing if its directory has failed."""
+        """Stop using a log until a restart recovers it. Do nothing if there is none, or its directory
+        has failed."""
         directory = self.directory_of(partition)
         if directory is not None and directory.failed is None:
             directory.take_offline(partition, why)
@@ -233,7 +235,8 @@ class LogManager:
     # -- checkpoints -------------------------------------------------------------------------------
 
     def high_watermark(self, partition: TopicPartition) -> int:
-        """Return the last saved high watermark, limited to the offsets of the log; 0 if there is no log.
+        """Return the last saved high watermark, limited to the offsets of the log; 0 if there is no log. Raises
+        `StorageFailure` if the log is unusable.
 
         It is a lower bound, and must not be used for truncation.
         """
@@ -258,8 +261,8 @@ class LogManager:
         return [log for each in self._usable() for log in list(each.logs.values()) if log.is_flush_due(now_ms)]
 
     def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
-        """Apply retention to all logs, and return the number of deleted segments. A log without a known high watermark
-        keeps everything."""
+        """Close active segments older than `segment.ms`, apply retention to all logs, and return the number of deleted
+        segments. A log without a known high watermark keeps everything."""
         gone = 0
         try:
             for count in self.delete_old_segments_of_each(now_ms, high_watermarks):
@@ -270,11 +273,11 @@ class LogManager:
         return gone
 
     def delete_old_segments_of_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
-        """Apply retention log by log, and yield the number of segments deleted from each.
+        """Close segments and apply retention log by log, and yield the number of segments deleted from each.
 
         Each deletion syncs a folder, so the caller can serve requests in between. A log that is truncated meanwhile
-        waits for the next round, because its high watermark is unknown. A failing log does not delay others: the first
-        error is raised at the end. If anything was deleted, the caller must call `checkpoint` afterwards.
+        waits for the next round, because its given high watermark is outdated. A failing log does not delay others: the
+        first error is raised at the end. If anything was deleted, the caller must call `checkpoint` afterwards.
         """
         failed: Exception | None = None
         logs = [(where, log, log.flusher.truncations) for each in self._usable() for where, log in each.logs.items()]
@@ -322,7 +325,8 @@ class LogManager:
     ) -> tuple[TopicPartition, Cleaned] | None:
         """Clean the dirtiest log that needs it, if any. Slow: call it in a thread.
 
-        A log that cannot be cleaned is reported in `uncleanable` and not tried again, so it delays no other.
+        Return None if none needs it. A log that cannot be cleaned is reported in `uncleanable` and not tried again, so
+        it delays no other. Raises if its directory fails, or if it is closed meanwhile.
         """
         while (best := dirtiest(self._to_clean(now_ms, high_watermarks))) is not None:
             found, (partition, directory, log) = best
@@ -338,7 +342,7 @@ class LogManager:
                 log.uncleanable = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compaction failed: {error!r}")
                 log.uncleanable.__cause__ = error
                 continue
-            # otherwise the truncation has already lowered the checkpoint
+            # after a truncation, which has lowered the checkpoint, `upto` may be beyond the log
             if not log.is_truncated_since(found.truncations):
                 directory.checkpoint_cleaned(partition, done.upto)
             return partition, done

@@ -36,7 +36,7 @@ class LogSegment:
     base                  the first offset that it may hold; names its files
     size                  bytes of batches in the log file
     end                   for the last segment, the next offset; for a closed one, the base offset of the next segment
-    first_timestamp       the timestamp of its first batch; None: not read yet, or there is no batch
+    first_timestamp       the greatest timestamp of its first batch; None: not read yet, or there is no batch
     max_timestamp         the greatest timestamp; None: not read yet
     offset_of_max         the last offset of the first batch with `max_timestamp`
     max_is_unchecked      True if `max_timestamp` is from an index, and `index_checks` has not verified it
@@ -82,7 +82,8 @@ class LogSegment:
     # -- growing -----------------------------------------------------------------------------------
 
     def append(self, buffer: bytes | bytearray, placed: list[tuple[int, Header]], interval: int) -> None:
-        """Append batches. The batches are written before index entries, so that an index never points beyond them."""
+        """Append batches. They are written before their index entries, so that an entry is never ahead of its batch if
+        the process ends in between."""
         start = self.size
         self.handles.get(self.log_path).write(start, buffer)
         for at, header in placed:
@@ -90,8 +91,8 @@ class LogSegment:
         self.size = start + len(buffer)
 
     def note(self, position: int, header: Header, interval: int) -> None:
-        """Register a batch at this position. Add index entries if more than `interval` bytes were appended since the
-        last ones."""
+        """Register a batch at this position. If more than `interval` bytes were appended since the last entry of the
+        offset index, add one for this batch, and call `note_time`."""
         time = header.max_timestamp
         if self.first_timestamp is None:
             self.first_timestamp = time
@@ -110,7 +111,7 @@ class LogSegment:
         self.end = header.next_offset
 
     def note_time(self) -> None:
-        """Add the greatest timestamp to the time index, if it exceeds the last entry."""
+        """Add the greatest timestamp to the time index, if it is not negative and exceeds the last entry."""
         time = self.max_timestamp
         if time is None or time < 0:
             return
@@ -206,9 +207,9 @@ class LogSegment:
         self._drop_entries_from(position, end, index, times)
 
     def write_held_indexes(self) -> None:
-        """Write the held indexes to their files, but only if the contents differ.
+        """Write each held index to its file, from the first byte that differs. Create the file if it is missing.
 
-        After a restart they are usually equal: the scan of the last batches adds the entries that it has dropped. To
+        After a restart none usually differs: the scan of the last batches adds the entries that it has dropped. To
         truncate the files and append the entries again would be slow: if the kernel has not written their pages yet, a
         truncation takes longer than the rest of the start-up.
         """
@@ -247,7 +248,8 @@ class LogSegment:
                 self.max_timestamp, self.offset_of_max = header.max_timestamp, header.last_offset
 
     def greatest(self) -> tuple[int, int]:
-        """Return the greatest timestamp, and the last offset of the first batch that has it."""
+        """Return the greatest timestamp, and the last offset of the first batch that has it. They are not verified if
+        `max_is_unchecked`."""
         if self.max_timestamp is None:
             self._find_greatest()
         assert self.max_timestamp is not None
@@ -277,8 +279,8 @@ class LogSegment:
                 self.max_timestamp, self.offset_of_max = header.max_timestamp, header.last_offset
 
     def first_time(self) -> int:
-        """Return the timestamp of the first batch, which determines the segment's age; NO_TIMESTAMP if the segment is
-        empty."""
+        """Return the greatest timestamp of the first batch, which determines the segment's age; NO_TIMESTAMP if the
+        segment is empty."""
         if self.first_timestamp is None:
             self.first_timestamp = next((each.max_timestamp for _, each in self.headers()), None)
         return NO_TIMESTAMP if self.first_timestamp is None else self.first_timestamp
@@ -323,8 +325,7 @@ class LogSegment:
         self.has_aborted = self.aborted_changed = True
 
     def truncate_aborted(self, end: int) -> None:
-        """Remove entries whose marker is at this offset or later. Of the earlier entries, keep those before the first
-        one that a power loss damaged."""
+        """Remove entries whose marker is at this offset or later, and all entries from the first malformed one on."""
         if not self.has_aborted:
             return
         file = self.handles.get(self.path(ABORTED))
@@ -340,7 +341,8 @@ class LogSegment:
     def headers(
         self, position: int = 0, *, upto: int | None = None, chunk_bytes: int = _WALK_BYTES
     ) -> Iterator[tuple[int, Header]]:
-        """Yield position and header of each batch from `position`, a batch start, to `upto`. Raises `DamagedLog`."""
+        """Yield position and header of each batch from `position`, a batch start, to `upto`, or else to the end. Raises
+        `DamagedLog` if a header is invalid, or a batch reaches beyond the end."""
         file = self.handles.files.open(self.log_path) if chunk_bytes == _WALK_BYTES else self.handles.get(self.log_path)
         try:
             chunk, begins = b"", position
@@ -374,6 +376,7 @@ class LogSegment:
         none.
 
         If the index names a position that is not a batch start, or a batch after the offset, rebuild the indexes.
+        Raises `DamagedLog` if the batches themselves are damaged.
         """
         start = self.index.floor(offset - self.base)
         try:
@@ -447,7 +450,7 @@ class LogSegment:
 
     def damaged(self, position: int, text: str) -> DamagedLog:
         return DamagedLog(
-            f"{self.handles.files.where}/{self.log_path} is damaged at byte {position}: {text}. Stop the "
-            "broker and remove this partition's directory; the broker then copies the records from other replicas. "
-            "If there are none, `zab-broker dump` prints the readable records"
+            f"{self.handles.files.where}/{self.log_path} is damaged at byte {position}: {text}. If another "
+            "replica is in sync, stop the broker, remove this partition's directory and restart: the broker copies the "
+            "records. Otherwise keep the directory: `zab-broker dump` prints its readable records"
         )

@@ -5,7 +5,8 @@ A start checks only the segments after the recovery point. Three rules keep the 
 * Before a segment is created, the names of all others are durable. So a power loss can remove the name of the newest
   segment only. Otherwise a log without its first segment would look like one that starts later.
 * Segments are deleted only from either end, one after the other, and an oldest segment only when the one before it is
-  durably gone. So no segment between two others is ever missing.
+  durably gone. So before the recovery point no segment between two others is ever missing. The cleaner replaces
+  segments by one that covers their offsets.
 * A truncated tail is durable before another segment is created, because a start checks the end of the last segment but
   trusts the ends of all others.
 """
@@ -154,7 +155,7 @@ class LogSegments:
     def batches_since(self, timestamp: int, start_offset: int) -> Iterator[Candidate]:
         """Yield, in order, all batches that may have a record with this timestamp or a later one, and some others.
 
-        Segments that end before `start_offset` are left out.
+        Segments that end at or before `start_offset` are left out.
         """
         for segment in list(self._segments):
             if segment.end > start_offset and not ends_before(segment, timestamp):
@@ -192,7 +193,7 @@ class LogSegments:
         return self._create(base)
 
     def flushed(self, newest_base: int | None) -> None:
-        """Handle a completed flush of all segments.
+        """Handle a completed flush of all segments that were not durable.
 
         `newest_base` is the base offset of the newest segment whose directory entry the flush made durable, or None if
         the flush did not sync the directory.
@@ -240,7 +241,8 @@ class LogSegments:
         self._truncated = False
 
     def _delete_from(self, keep: int) -> None:
-        """Delete segments from the last one back, so that a crash leaves no gap."""
+        """Delete segments from the last one back. Delete the first segment of the log only when all others are durably
+        gone."""
         for at in range(len(self._segments) - 1, keep - 1, -1):
             if not at:
                 self.files.sync_dir(self.folder)

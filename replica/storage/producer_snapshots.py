@@ -21,7 +21,7 @@ class ProducerSnapshots:
     """The snapshot files of one log.
 
     segments         the log's segments, whose batches after a snapshot are replayed
-    covered_bytes    the segments' `appended_bytes` when the last snapshot was written
+    covered_bytes    the segments' `appended_bytes` when the last snapshot was written, or the log was emptied
     """
 
     def __init__(self, segments: LogSegments) -> None:

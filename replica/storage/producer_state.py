@@ -5,7 +5,7 @@ A leader calls `check` before it appends, so that a retried batch is stored only
 recognizes retries, and a replay of the log after a crash restores the state.
 
 A transaction starts with the producer's first transactional batch and ends with a marker. The last stable offset is
-before each transaction that is open, or whose marker is not committed yet.
+not beyond the start of a transaction that is open, or whose marker is not committed yet.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ProducerStateEntry:
     epoch               the latest producer epoch
     batches             its last batches of that epoch, the oldest first
     timestamp           the timestamp of its last batch or marker
-    coordinator_epoch   the coordinator epoch of its last marker, or -1
+    coordinator_epoch   the greatest coordinator epoch of its markers, or -1
     txn_start           first offset of its open transaction, or -1
     silent_since        the time of the call of `remove_expired` that first found it idle; None: it has written since
                         the last call
@@ -116,7 +116,8 @@ class ProducerStateManager:
     # -- the last stable offset --------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the offset before which every transaction is complete and its marker committed."""
+        """Return the offset, at most the high watermark, before which every transaction is complete and its marker
+        committed."""
         holding = [start for end, start in tuple(self.unreplicated) if end >= high_watermark]
         if self.first_open_offset is not None:
             holding.append(self.first_open_offset)
@@ -132,9 +133,9 @@ class ProducerStateManager:
         """Check a client's batch before the leader appends it (Kafka: ProducerAppendInfo.maybeValidateDataBatch).
 
         Return the stored batch if this one is a retry; None if it is new. An unknown producer may start with any
-        sequence, because its state may have expired. A known producer must continue its sequence, or start a newer
-        epoch with sequence 0. Raises `KafkaError` for an older epoch, for a gap, and for a batch that is not
-        transactional while the producer has an open transaction.
+        sequence, because its state may have expired; so may one whose epoch has only markers. Others must continue
+        their sequence, or start a newer epoch with sequence 0. Raises `KafkaError` for an older epoch, for another
+        sequence, and for a batch that is not transactional while the producer has an open transaction.
         """
         known = self._by_id.get(header.producer_id)
         if known is None:
@@ -166,7 +167,7 @@ class ProducerStateManager:
 
     def check_of_coordinator(self, header: Header, coordinator_epoch: int = -1) -> None:
         """Check a batch that a coordinator writes for a producer. It has no sequence, so only the epochs are
-        checked."""
+        checked. Raises `KafkaError` if one is older than a known one."""
         known = self._by_id.get(header.producer_id)
         if known is None:
             return
@@ -220,7 +221,8 @@ class ProducerStateManager:
         return AbortedTxn(header.producer_id, start, header.last_offset, stable)
 
     def replay(self, header: Header, buffer: bytes | bytearray, at: int) -> AbortedTxn | None:
-        """Record the stored batch or marker at position `at` of a buffer. Return the transaction that it aborts."""
+        """Record the stored batch or marker at position `at` of a buffer. Return the transaction that it aborts,
+        or None."""
         if not header.control:
             self.update(header)
             return None
@@ -339,7 +341,8 @@ def _out_of_order(text: str) -> KafkaError:
 
 
 def marker_in(buffer: bytes | bytearray, at: int, header: Header) -> tuple[ControlType | None, int]:
-    """Return the type of the one record in a control batch, None for an unknown type, and its coordinator epoch."""
+    """Return the type of the one record in a control batch, None for an unknown type, and its coordinator epoch. Of a
+    batch that the cleaner emptied, return COMMIT and -1."""
     for record in read_records(memoryview(buffer)[at : at + header.size]):
         return read_control(record)
     return ControlType.COMMIT, -1  # the cleaner emptied the marker, because no batch of its transaction is left

@@ -1,7 +1,7 @@
 """The offset and time index of one segment (Kafka: OffsetIndex, TimeIndex). They are sparse, and rebuilt from the log
-if lost.
+if they are missing or malformed.
 
-The entries are held in two arrays of machine integers, so that a search takes no Python step for each entry.
+Each index holds its entries in two arrays of machine integers, so that a search takes no Python step for each entry.
 """
 
 from __future__ import annotations

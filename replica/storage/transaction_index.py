@@ -54,8 +54,8 @@ def decode_sound(data: bytes) -> list[AbortedTxn]:
 def overlapping(entries: Sequence[AbortedTxn], offset: int, upto: int) -> tuple[list[AbortedTxn], bool]:
     """Return the entries that overlap the offsets from `offset` to `upto`, and whether no later entry can overlap them.
 
-    Entries are in the order of their markers. An entry's stable offset is the start of the oldest transaction that was
-    open at its marker, so no later entry starts before it.
+    Entries are in the order of their markers. An entry's stable offset is the start of the oldest transaction that
+    is still open after its marker, or else the offset after the marker. So no later entry starts before it.
     """
     found = []
     for at in range(bisect_left(entries, offset, key=_end), len(entries)):

@@ -60,10 +60,10 @@ def _truncate_torn(segment: LogSegment) -> None:
 
 
 def _without_index(log: UnifiedLog, segments: list[LogSegment], names: Collection[str], point: int) -> list[LogSegment]:
-    """Return the segments that lost their transaction index.
+    """Return the segments that are considered to have lost their transaction index.
 
-    Once a transaction has completed in a log, each segment gets a transaction index before its records are durable. So
-    a later segment without an index has lost it.
+    Once a transaction has completed in a log, the next flush, and each roll, create the active segment's transaction
+    index. So a later segment that begins before the recovery point has one, perhaps without entries.
     """
     if not (log.producers.any_completed or any(each.has_aborted for each in segments)):
         return []
@@ -79,7 +79,8 @@ def _without_index(log: UnifiedLog, segments: list[LogSegment], names: Collectio
 
 
 def _had_completed(log: UnifiedLog, names: Collection[str], offset: int) -> bool:
-    """Return whether a transaction had completed before this offset, according to the snapshot there."""
+    """Return whether a transaction had completed before this offset, according to the snapshot there; False without
+    a valid one."""
     if file_name(offset, SNAPSHOT) not in names:
         return False
     try:

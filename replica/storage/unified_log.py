@@ -10,7 +10,7 @@ The log consists of parts, each of which owns one kind of state:
 | `LeaderEpochFileCache` | the start offset of each leader epoch | after a flush |
 | `LogFlusher` | the recovery point | at the next checkpoint of the directory |
 
-The log itself owns the start and end offset, validates appended batches, and orders the changes of the parts.
+The log itself owns the start and end offsets, validates appended batches, and orders the changes of the parts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class OffsetCheckpoints(Protocol):
         """Record that records from this offset on may be missing, because the log is about to be truncated."""
 
     def lower_start(self, offset: int) -> None:
-        """Record that the log starts at this offset, which is lower than the recorded one.
+        """Record that the log starts at this offset, if the recorded one is higher.
 
         Otherwise a restart would delete records that are appended below the recorded start.
         """
@@ -213,7 +213,7 @@ class UnifiedLog:
                 header = check(batches, at)
                 if header.base_offset < expected and not self._start == expected == self._end < header.next_offset:
                     raise corrupt(
-                        f"{self.name} ends at offset {expected}, so a batch from {header.base_offset} on cannot follow"
+                        f"{self.name} ends before offset {expected}, so a batch from {header.base_offset} cannot follow"
                     )
                 if header.leader_epoch < 0:
                     raise corrupt(f"{self.name}: the batch at offset {header.base_offset} has no leader epoch")
@@ -391,8 +391,8 @@ class UnifiedLog:
         return None
 
     def _first_since(self, timestamp: int, after: int) -> tuple[Header, bytes] | None:
-        """Return the first batch after an offset that may have a record at or after this time. The caller unpacks it
-        without the lock."""
+        """Return header and bytes of the first batch after an offset that may have a record at or after this time; None
+        if there is none. The caller unpacks it without the lock."""
         with self.lock:
             self.check_usable()
             for header, load in self.segments.batches_since(timestamp, self._start):
@@ -490,7 +490,7 @@ class UnifiedLog:
     def _ensure_transaction_index(self) -> None:
         """Create the active segment's transaction index if a transaction has completed in this log.
 
-        It may be empty, and exists before any of the segment is durable, so that a start can detect a lost index.
+        It may be empty. Each flush and each roll create it, so that a start can detect a lost one.
         """
         active = self.segments.active
         if self.producers.any_completed and not active.has_aborted:
@@ -527,7 +527,7 @@ class UnifiedLog:
             if offset < self._end:
                 self._end = self._truncate_segments(offset)
                 offset = self._end
-                if offset < self._start:  # the log held only the end of the truncated batch
+                if offset < self._start:  # the log start offset was inside the truncated batch
                     self._start = offset
                     self._checkpoints.lower_start(offset)
                 self.producers = self.snapshots.state_at(self._end) if len(self.producers) else ProducerStateManager()
@@ -575,7 +575,7 @@ class UnifiedLog:
     def is_truncated_since(self, truncations: int, segments: Sequence[LogSegment] = ()) -> bool:
         """Return whether the log was truncated since `truncations` was read, is closed, or lacks one of these segments.
 
-        Called by threads that use closed segments without the lock.
+        For callers that use the log's segments without holding the lock throughout.
         """
         with self.lock:
             return (
@@ -617,8 +617,8 @@ class UnifiedLog:
     def write_out(self, flush: PendingFlush) -> bool:
         """Execute the slow part of a flush, without the lock.
 
-        Return False if a truncation or the cleaner has removed a file meanwhile. Raises `MissingFile` if one is missing
-        for another reason.
+        Return False if a truncation, retention or the cleaner has removed a file meanwhile. Raises `MissingFile` if one
+        is missing for another reason.
         """
         try:
             self.flusher.write_out(flush)

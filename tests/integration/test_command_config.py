@@ -29,7 +29,7 @@ JAAS = (
 )
 
 
-HINT = "ended the connection; if it requires TLS or authentication: --tls, --cert, --login, or --command-config"
+HINT = "closed the connection; if it requires TLS or authentication: --tls, --cert, --login, or --command-config"
 
 
 UNBELIEVED = "the broker requires a client certificate, and did not accept one from this client"

@@ -1,7 +1,8 @@
 """Metrics of one broker's replicas, and the lag of groups.
 
 The names are those of Kafka's JMX beans, in lower case with underscores; those of groups are the ones of common
-exporters. Each broker counts only the partitions that it leads, so that the counts can be summed over all brokers.
+exporters. Partitions are counted only by their leaders, so that the counts can be summed over all brokers;
+replicas, damaged logs and offsets are reported by each broker that holds them.
 """
 
 from __future__ import annotations
@@ -34,26 +35,26 @@ OF_BROKER: Final = (
     ),
     (
         f"{MANAGER}_partitions_with_open_transactions",
-        "partitions led here where an open transaction holds back read_committed consumers",
+        "partitions led here where a transaction without a committed marker holds back read_committed consumers",
     ),
     (
         f"{MANAGER}_oldest_open_transaction_ms",
-        "the longest time since the last record of an open transaction's producer, by record timestamps; 0 if none",
+        "the longest time since the last record of the producer of a partition's oldest open transaction; 0 if none",
     ),
     (f"{MANAGER}_damaged_log_count", "logs that could not be opened or went offline"),
     (
         "kafka_log_log_cleaner_manager_uncleanable_partitions_count",
-        "damaged logs that the cleaner has given up",
+        "logs that the cleaner no longer compacts, because it failed at them",
     ),
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
-    ("kafka_server_delayed_operation_purgatory_size", "delayed produce and fetch operations"),
+    ("kafka_server_delayed_operation_purgatory_size", "delayed produce, fetch and DeleteRecords operations"),
     (
         "kafka_server_refused_fetches_count",
         "fetches that leaders refused, by partition or request, since the start; normal when leaders change",
     ),
     (
         "kafka_server_unsupported_version_count",
-        "requests of unsupported versions since the start; each ended its connection",
+        "requests with an unknown API or version since the start; each ended its connection",
     ),
     (
         "kafka_server_stalled_loops_count",

@@ -45,7 +45,7 @@ def _head(state: Overview) -> str:
     controller = state["controller"]
     controlled = "No controller is known" if controller is None else f"Broker {controller} is the controller"
     facts = (
-        ("brokers here", f"{alive} of {len(state['brokers'])}"),
+        ("brokers alive", f"{alive} of {len(state['brokers'])}"),
         ("topics", number(state["topics_total"])),
         ("partitions", number(found["total"])),
         ("without a leader", number(found["offline"])),

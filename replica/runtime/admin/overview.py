@@ -176,19 +176,19 @@ def worries(broker: Broker, found: Partitions) -> list[str]:
     """Return the warnings. Those about the whole cluster are the same at every broker."""
     warnings = broker.problems() + broker.stalls()
     if broker.parts.membership.session() is None:
-        warnings.append("no session with the store: the other brokers consider this one dead")
+        warnings.append("no session with the store: the controller considers this broker dead, or soon will")
     elif broker.parts.membership.acting_controller() is None:
         warnings.append("no controller is known: no leaders are elected")
     for count, what in (
-        (found.offline, "without a leader: they can be neither written nor read"),
-        (found.under_min_isr, "led here refuse acks=all: too few replicas are in sync"),
+        (found.offline, "without a leader: no client can write or read there"),
+        (found.under_min_isr, "led here with too few replicas in sync for acks=all"),
         (found.under_replicated, "under-replicated: some replica is not in sync"),
     ):
         if count:
             warnings.append(f"{count} partition{'s' * (count > 1)} {what}")
     gone = sorted(set(found.holds) - set(broker.parts.metadata_cache.brokers))
     if gone:
-        warnings.append(f"broker {', '.join(map(str, gone))} is gone and holds replicas")
+        warnings.append(f"brokers that are gone and hold replicas: {', '.join(map(str, gone))}")
     log_manager = broker.parts.log_manager
     warnings += [f"log directory {where} has failed: {why}" for where, why in log_manager.failed.items()]
     warnings += [f"the log of {where} is damaged: {why}" for where, why in log_manager.damaged.items()]

@@ -35,7 +35,7 @@ def samples(transactions: TransactionCoordinatorRuntime) -> Iterator[MetricSampl
     yield MetricSample(
         f"{PREFIX}_markers_waiting",
         GAUGE,
-        "partitions that still need a transaction marker",
+        "transaction markers that are not sent yet, counted once for each partition",
         transactions.markers_pending,
     )
     yield MetricSample(

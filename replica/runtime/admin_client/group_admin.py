@@ -163,7 +163,7 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
 
 
 async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the offset of the first record at or after the given timestamp; the log end if there is none.
+    """Return the offset of the first record at or after the given timestamp; the high watermark if there is none.
 
     LATEST and EARLIEST are allowed as timestamps. Partitions without a leader are left out.
     """

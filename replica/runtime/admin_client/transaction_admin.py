@@ -171,7 +171,8 @@ async def open_in(client: Client, wheres: Iterable[TopicPartition]) -> list[Part
 async def hanging(client: Client, wheres: Iterable[TopicPartition], before_ms: int) -> list[PartitionTransaction]:
     """Return the transactions that are open in a partition although no coordinator will end them.
 
-    Nothing was written in them since `before_ms`, and no open transaction of a coordinator contains the partition. A
+    Nothing was written in them since `before_ms`, and no coordinator has an open transaction of the producer with the
+    partition. A
     coordinator removes a partition when its marker is written, so the leaders are asked both before and after the
     coordinator: a transaction that is open both times did not end in between.
     """

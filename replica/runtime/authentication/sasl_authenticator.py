@@ -147,7 +147,7 @@ class SaslAuthenticator:
         offered = list(self._mechanisms)
         again = self.done and self._lifetime_ms > 0
         if (self.started or self.done) and not again:
-            self.failure = "a second SaslHandshake during authentication"
+            self.failure = "a second SaslHandshake that is not a re-authentication"
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=offered)
         mechanism = request.body.mechanism
         begin = self._mechanisms.get(mechanism)

@@ -1,7 +1,7 @@
 """The authorizer of a broker: it decides by a copy of the store's ACLs, and logs denials.
 
 The last known ACLs stay in force while the store is unreachable. If the node of a resource cannot be parsed, all
-operations on that resource are denied, because its DENY entries are unknown.
+operations on that resource are denied to all but super users, because its DENY entries are unknown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from replica.wire import acl_nodes
 CHANGES_KEPT_MS: Final = 15 * 60_000
 """The time for which change notifications are kept. A broker that finds one deleted reads all ACLs again."""
 TRIES_MAX: Final = 20
-"""The maximum number of attempts at a change that conflicts with concurrent changes of the same node."""
+"""The maximum number of attempts at a change, which is repeated after a conflict with another change of the same node
+and after an unknown outcome."""
 DENY_ALL: Final = frozenset({Entry(ANY_USER, ANY_HOST, Operation.ALL, Permission.DENY)})
 
 
@@ -166,7 +167,7 @@ class Authorizer:
             return frozenset()
         except DamagedNode as damaged:
             self._log.warn_rate_limited(
-                "damaged", path, logging.ERROR, why=damaged, so="all operations on the resource are denied"
+                "damaged", path, logging.ERROR, why=damaged, so="only super users may use the resource"
             )
             return DENY_ALL
 
@@ -234,7 +235,8 @@ def _newest(notes: Sequence[tuple[int, str]]) -> int:
 async def write_acls(
     session: zab.Session, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]
 ) -> bool:
-    """Write the node and a notification in one transaction. Return False if nothing changes."""
+    """Write the node and a notification in one transaction. Return False if nothing changes. Raises `KafkaError` after
+    `TRIES_MAX` attempts."""
     path = acl_nodes.path(pattern)
     note = f"{acl_nodes.CHANGES[pattern.kind]}/{acl_nodes.CHANGE}"
     for _ in range(TRIES_MAX):
@@ -264,4 +266,4 @@ async def write_acls(
             await session.ensure_path(note.rpartition("/")[0])
             continue
         return True
-    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{path} was changed concurrently {TRIES_MAX} times; try again")
+    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{path} could not be changed in {TRIES_MAX} attempts; try again")

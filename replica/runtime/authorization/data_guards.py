@@ -86,7 +86,7 @@ async def _produce(
     if guarded.body.acks == 0:
         raise KafkaError(
             TOPIC_REFUSED,
-            f"{guarded.request.principal} is not authorized to write to all topics of its produce request with acks=0",
+            f"{guarded.request.principal} is not authorized to write to every topic of its produce request with acks=0",
         )
     if response is None:
         return None

@@ -82,7 +82,7 @@ class Setting(NamedTuple):
 
 @frozen
 class OffsetsTopicSettings:
-    """partitions      `offsets.topic.num.partitions`: it cannot change once the topic exists
+    """partitions      `offsets.topic.num.partitions`: used only when the topic is created
     factor          `offsets.topic.replication.factor`: with fewer brokers the topic cannot be created, so no group
                     works
     segment_bytes   `offsets.topic.segment.bytes`: small, because compaction skips the active segment
@@ -95,7 +95,7 @@ class OffsetsTopicSettings:
 
 @frozen
 class TransactionsTopicSettings:
-    """partitions      `transaction.state.log.num.partitions`: it cannot change once the topic exists
+    """partitions      `transaction.state.log.num.partitions`: used only when the topic is created
     factor          `transaction.state.log.replication.factor`: with fewer brokers the topic cannot be created, so no
                     transaction works
     min_insync      `transaction.state.log.min.isr`
@@ -116,7 +116,7 @@ class BrokerConfig:
     peers             how this broker connects to the inter-broker listener of other brokers
     controllers       how this broker connects to the control plane listener of other brokers
     controller        the control plane listener, for the controller's commands
-    settings          every key of the file, as `DescribeConfigs` returns it
+    settings          every key of the file, and the defaults of other keys, as `DescribeConfigs` returns them
     """
 
     id: BrokerId

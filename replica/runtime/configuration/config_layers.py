@@ -128,7 +128,7 @@ def started_with(
     """Return the static settings of a broker.
 
     more       the values of other keys that can be changed dynamically
-    settings   all keys of the file, as written
+    settings   all keys of the file, as written, and the defaults of other keys
     """
     texts, in_file = log.as_text(), set(log_keys_in_file)
     made = dict(settings)

@@ -87,7 +87,7 @@ class TopicConfigs:
         made = self.defaults
         for key, text in values.items():
             if key not in TOPIC:
-                continue  # a key of a newer broker version
+                continue  # an unknown key, perhaps of a newer broker version
             try:
                 made = LogConfig.of({key: text}, made)
             except KafkaError as error:

@@ -37,9 +37,9 @@ from zab.net.wakeup import Wakeup
 
 PACE: Final = LoadPace()
 COUNT_AGAIN_S: Final = 0.05
-"""The pause before the number of partitions of a missing topic is read again."""
+"""The pause after each read of the number of partitions, before the next one."""
 RETRY_S: Final = 1.0
-"""The pause after an unexpected exception, before partitions are loaded again."""
+"""The pause after an unexpected exception, before partitions are loaded, or their number is read, again."""
 
 C = TypeVar("C", bound=TopicCoordinator[Any, Any])
 K = TypeVar("K")
@@ -212,8 +212,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     # -- turns --------------------------------------------------------------------------
 
     def _change(self, cause: object, change: Callable[[], object]) -> None:
-        """Change the coordinator's state and run a turn. All changes but the number of partitions are made here.
-        `cause` names the change in the log."""
+        """Change the coordinator's state and run a turn. All changes are made here, except the number of partitions and
+        the records of a load. `cause` names the change in the log."""
         watchdog, nested = self._watchdog, self._turns.running
         started = watchdog.clock()
         try:

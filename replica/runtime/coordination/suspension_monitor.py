@@ -15,7 +15,7 @@ import trio
 
 CHECK_S: Final = 0.25
 SUSPENDED_MS: Final = 1_000
-"""The time since the last check, in ms, above which the process must have been stopped or swapped out."""
+"""The time since the last check, in ms, above which the process counts as suspended."""
 GRACE_MS: Final = 1_000
 """The time for reading requests after a suspension, before timers run."""
 

@@ -1,7 +1,7 @@
 """Client quotas: count the bytes of Produce and Fetch, and delay clients above their rates.
 
-The response names the delay (`throttle_time_ms`), and the broker reads nothing from the connection during it. A produce
-with acks=0 has no response: its handler sleeps. Fetches of replicas are not counted.
+The response names the delay (`throttle_time_ms`), and the broker executes no request of the connection during it. A
+produce with acks=0 has no response: its handler sleeps. Fetches of replicas are not counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from replica.wire.schemas.data_schemas import (
 
 
 def apply_quotas(quotas: ClientQuotaManager, entity: Entity, configs: Mapping[str, str]) -> tuple[str, ...]:
-    """Set the quotas of an entity `users/...` or `clients/...`. Return the invalid values, which are ignored."""
+    """Set the quotas of an entity `users/...` or `clients/...`. Return the errors of invalid keys and values,
+    which are ignored."""
     user, client = user_and_client(entity)
     values, invalid = values_of(entity.kind, configs)
     rates = {kind: float(value) for kind in QuotaType if isinstance(value := values.get(kind.value), int)}
@@ -70,7 +71,7 @@ def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], in
         if body.replica_id >= 0 and request.listener == inter_broker:
             return await fetch_from(request)
         if wait := quotas.throttle_ms(QuotaType.FETCH, client, now()):
-            # The quota was exceeded on another connection of the client. The client fetches again after the empty
+            # The client has exceeded its quota, perhaps on another connection. It fetches again after the empty
             # response.
             request = evolve(request, body=evolve(body, max_bytes=0, max_wait_ms=0))
             nothing = await fetch_from(request)

@@ -93,7 +93,7 @@ def handlers(
         async def one(resource: DescribeConfigsResource, result: DescribeConfigsResult) -> None:
             entity = entity_of(resource)
             if entity in named:
-                # A repeated resource is a few bytes in the request, but a whole configuration in the response.
+                # A few bytes of request would return a whole configuration again.
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource is in the request more than once")
             named.add(entity)
             named_keys = resource.configuration_keys

@@ -133,8 +133,8 @@ def _topics(session: FetchSession) -> list[FetchTopic]:
 
 
 def _changed_partitions(reply: FetchResponse, session: FetchSession) -> list[FetchableTopicResponse]:
-    """Return the partitions to send: those with records, an error or another replica to read from, and those whose
-    offsets changed since the last response. Record the offsets that are sent."""
+    """Return the partitions to send: those with records, an error, a diverging epoch or another replica to read from,
+    and those whose offsets changed since the last response. Record the offsets that are sent."""
     topics: dict[str, list[PartitionData]] = {}
     for topic in reply.responses:
         for part in topic.partitions:

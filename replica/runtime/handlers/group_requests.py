@@ -257,7 +257,7 @@ class _GroupRequests:
         named: set[str] = set()
         for group in body.groups:
             if group.group_id in named:
-                # A repeated group is a few bytes in the request, but all its offsets in the response.
+                # Refuse a repeated group: a few bytes of request would return all its offsets again.
                 answers.append(
                     OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=ErrorCode.INVALID_REQUEST)
                 )

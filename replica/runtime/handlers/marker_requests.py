@@ -39,8 +39,8 @@ TIMEOUT_MS: Final = 30_000
 """The time limit for the replication of a marker."""
 
 Ended: TypeAlias = Callable[[TopicPartition, int, bool, int], None]
-"""Called at least once for each committed marker, with its partition, producer id, whether it commits the transaction,
-and its offset."""
+"""Called for each marker that is known to be committed, with its partition, its producer id, whether it commits the
+transaction, and its offset. A repeated marker is reported again."""
 
 
 class MarkerLog(Protocol):

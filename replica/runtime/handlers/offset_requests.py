@@ -44,8 +44,8 @@ _NOWHERE: Final = ListOffsetsPartitionResponse(
 def handlers(
     replicas: ReplicaManagerRuntime, inter_broker: str, deletes: Callable[[str], bool] = lambda topic: True
 ) -> Handlers:
-    """Return the handlers. `deletes` returns whether DeleteRecords is allowed for a topic. Compacted topics do not
-    allow it."""
+    """Return the handlers. `deletes` returns whether DeleteRecords is allowed for a topic: only with `delete` in its
+    `cleanup.policy`."""
 
     def replica_of(request: Request[ListOffsetsRequest]) -> BrokerId:
         """Return the replica id that a request names at the inter-broker listener. Any other request counts as a

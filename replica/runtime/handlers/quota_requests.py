@@ -168,7 +168,10 @@ def _values(quotas: Mapping[str, str]) -> Iterator[ValueData]:
 def _alteration(entity: Entity, op: OpData) -> Alteration:
     name, value = op.key, op.value
     if name not in (IPS if entity.kind == "ips" else CLIENT):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown quota {name}: use {', '.join(CLIENT)}")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"unknown quota {name}; users and clients have {', '.join(CLIENT)}, IP addresses {', '.join(IPS)}",
+        )
     if op.remove:
         return Alteration(name, Operation.DELETE)
     return Alteration(name, Operation.SET, str(int(value)) if value == value // 1 else str(value))

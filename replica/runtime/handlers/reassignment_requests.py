@@ -56,7 +56,7 @@ def handlers(current: Callable[[], Controller | None]) -> Handlers:
         controller = current()
         try:
             if controller is None:
-                raise NotController("this broker currently has no session with the store")
+                raise NotController("this broker has had no session with the store yet")
             return await controller.ask(event)
         except NotController as error:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, str(error)) from error

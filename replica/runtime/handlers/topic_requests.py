@@ -1,7 +1,8 @@
 """`CreateTopics`, `CreatePartitions` and `DeleteTopics`.
 
 A request first writes the changes of its topics to the store, some of them concurrently, and then waits for the
-controller to execute them. Its timeout limits both for all topics together.
+controller to execute them. Its timeout limits both for all topics together, but the writes have at
+least `WRITE_S`.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def handlers(
     """Return the handlers.
 
     `known` returns whether a partition exists. `offsets_partitions` returns the number of partitions of the offsets
-    topic, and raises `KafkaError` if it does not exist.
+    topic, which it creates if it is missing; it raises `KafkaError` if the topic is still missing then.
     """
     requests = _TransactionRequests(transactions, known, offsets_partitions)
     return handler_table(

@@ -27,14 +27,15 @@ GROUP_WAIT_S: Final = {ApiKey.JOIN_GROUP: 300.0, ApiKey.SYNC_GROUP: 300.0}
 REAUTHENTICATE_AFTER: Final = 0.85
 """The fraction of the session lifetime after which the connection re-authenticates. Kafka's clients use 0.85 to
 0.95."""
-CLOSED_BY_BROKER: Final = "the broker ended the connection"
+CLOSED_BY_BROKER: Final = "the broker closed the connection"
 CERTIFICATE_REQUIRED: Final = "the broker requires a client certificate, and did not accept one from this client"
 _CERTIFICATE_ALERTS: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
 """OpenSSL's names of the alerts of a broker that requires a client certificate."""
 
 
 class Unreachable(Exception):
-    """No broker could be reached, or none responded in time. The message gives the reason for each broker."""
+    """A broker could not be reached, or did not respond in time; or none of several did. The message gives the
+    reasons."""
 
 
 @frozen
@@ -81,7 +82,7 @@ class BrokerConnection:
             return await self._exchange(api, self._version(api, version_max), body)
 
     async def log_in(self, identity: Identity) -> None:
-        """Authenticate. Raise `KafkaError` if the broker refuses.
+        """Authenticate. Raise `KafkaError` if either side rejects the other.
 
         If the session has a lifetime, later requests re-authenticate in time.
         """

@@ -221,7 +221,8 @@ class ConnectionShell:
         """Execute one request. Return when the next one may start.
 
         During a SASL exchange of version 0, frames are raw tokens instead of requests. An ApiVersions request of an
-        unknown version is answered in version 0 (KIP-35). Any other unknown request ends the connection.
+        unknown version is answered in version 0 (KIP-35), unless SASL has begun. Any other unknown request ends the
+        connection.
         """
         connection, authenticator = self._connection, self._authenticator
         if authenticator is not None and authenticator.expects_raw_token:

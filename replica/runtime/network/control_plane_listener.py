@@ -1,7 +1,7 @@
 """The control plane listener, where a broker accepts the controller's commands.
 
-Commands move partitions and delete logs. So the listener requires the same TLS and SASL as the inter-broker listener,
-and a principal that is authorized for ClusterAction.
+Commands move partitions and delete logs. So the listener has the TLS and SASL settings of the inter-broker listener,
+unless it has its own, and with an authorizer it requires a principal that is authorized for ClusterAction.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class ControlPlaneListener:
     @asynccontextmanager
     async def _authentication_slot(self) -> AsyncIterator[None]:
         if self._authenticating.statistics().tasks_waiting >= QUEUED_MAX:
-            raise NoPrincipal(f"{AUTHENTICATING_MAX + QUEUED_MAX} other connections, the limit, are authenticating")
+            raise NoPrincipal(f"{AUTHENTICATING_MAX + QUEUED_MAX} other connections, the limit, authenticate or wait")
         with trio.fail_after(self._settings.handshake_s):
             await self._authenticating.acquire()
         try:

@@ -30,7 +30,8 @@ class DescriptorShare:
 def share_descriptors(limit: int, directories: int, logs: int, others: int = OTHERS) -> DescriptorShare:
     """Divide the descriptors of the process.
 
-    The logs of each directory may keep `logs` files open, or fewer if the reserve would exceed half of the limit.
+    The logs of each directory may keep `logs` files open, or fewer if the reserve would exceed half of the limit, but
+    at least `OPEN_FILES_LEAST`.
     """
     reserved = min(directories * logs + others, limit // 2)
     for_logs = reserved - min(others, reserved // 2)

@@ -21,7 +21,8 @@ class InterBrokerClients:
     peers: Peers = field(factory=Peers)
 
     async def connection(self, address: tuple[str, int], settings: ClientSettings) -> BrokerConnection:
-        """Return an authenticated connection. Raise `KafkaError`, `Unreachable`, `WireError` or `OSError`."""
+        """Return an authenticated connection. Raise `KafkaError`, `Unreachable`, `WireError`, `OSError` or
+        `trio.BrokenResourceError`."""
         connection = BrokerConnection(await dial(*address, self.peers.tls), settings)
         try:
             if self.peers.identity is not None:

@@ -41,7 +41,7 @@ async def accept_tls(
 
 
 async def _linger(stream: trio.SocketStream) -> None:
-    """Read until the peer closes the connection.
+    """End the sending side, and read until the peer closes the connection, for at most `LINGER_S`.
 
     Closing a socket with unread data would reset the connection and discard the TLS alert that tells the peer the
     reason.

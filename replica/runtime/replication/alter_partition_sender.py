@@ -1,4 +1,4 @@
-"""Writes ISR changes to the store, reads ISRs after a change of unknown outcome, and notifies the controller.
+"""Writes ISR changes to the store, reads ISRs after a conflict or an unknown outcome, and notifies the controller.
 
 The core decides what to send: see `replica.core.alter_partition_manager`.
 """
@@ -91,7 +91,7 @@ class AlterPartitionSender:
             else:
                 self._log.failed("isr_write_failed", error, partition=request.where)
             await trio.sleep(self._pace.store_s)
-            # A request may have succeeded although its session ended, so its outcome is unknown.
+            # A write may have succeeded although its session ended, so its outcome is unknown.
             if isinstance(request, WriteIsr):
                 self._core.lost(request)
             else:

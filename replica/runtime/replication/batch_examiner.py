@@ -80,7 +80,7 @@ _CODEC_AT: Final = 22
 
 
 class BatchExaminer:
-    """Examines batches in two lanes of threads."""
+    """Examines batches, large ones in two lanes of threads."""
 
     def __init__(self, settings: BatchExaminerSettings) -> None:
         self._settings = settings
@@ -113,7 +113,7 @@ class BatchExaminer:
         return ready
 
     async def examined(self, log: PartitionLog, records: bytes) -> bytes | ExaminedBatch:
-        """Return the examined batch; the batch itself if the append needs no examination."""
+        """Return the examined batch; the batch itself if the append will refuse it by its header."""
         if len(records) < HEADER_BYTES:
             return records
         if parse_header(records).record_count <= self._bounds_at_once.records_max:
@@ -173,5 +173,6 @@ def _is_beyond_bounds(found: ExaminedBatch | None) -> bool:
 
 
 def _is_plain(records: bytes) -> bool:
-    """Return whether a batch is uncompressed; then it has at most one record or header for each two bytes."""
+    """Return whether a batch is uncompressed, or shorter than a header. It has at most one record or record header for
+    each two bytes."""
     return len(records) < HEADER_BYTES or not records[_CODEC_AT] & 7

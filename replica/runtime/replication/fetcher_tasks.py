@@ -23,7 +23,7 @@ from replica.runtime.replication.leader_requests import send_request
 from zab.net.wakeup import Wakeup
 
 EXPECTED: Final = (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError)
-"""Errors of an unreachable or stopping leader."""
+"""Errors of a leader that is unreachable or stops, or whose response cannot be used."""
 
 
 class AddressUnknown(Unreachable):
@@ -36,7 +36,7 @@ class FetcherSettings:
     answer_s         `replica.socket.timeout.ms`: the timeout of a response, in addition to the maximum wait of the
                      request
     reply_bytes_max  the limit of one response, which may exceed the requested size, because batches are sent whole
-    pause_s          the pause before retrying a leader that did not answer or whose address is unknown
+    pause_s          the longest pause before retrying a leader that did not answer or whose address is unknown
     """
 
     connect_s: float = 5.0
@@ -88,7 +88,7 @@ class FetcherTasks:
             self._nursery = None
 
     def wake(self, leader: BrokerId) -> None:
-        """Check for a new request to a leader."""
+        """Let the leader's task check for a new request. Start the task if there is none."""
         if leader in self._wakeups:
             self._wakeups[leader].ring()
             self._interrupt(leader)

@@ -1,6 +1,6 @@
 """The runtime side of a broker's `LogManager`: its replicas' logs, retention, cleaning, flushes and checkpoints.
 
-Short calls run in the event loop; flushes, cleaning and loading run in threads.
+Short calls run in the event loop; flushes, cleaning, checkpoints and loading run in threads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIRST_RETENTION_S: Final = 30.0
 CONFIGS_KNOWN_S: Final = 30.0
 """The time limit for topic settings to arrive; after it, logs of topics with unknown settings keep all segments."""
 REST: Final = 3
-"""Retention runs for `SLICE_S`, then pauses for this many times as long.
+"""Retention runs for at least `SLICE_S`, then pauses for this many times as long.
 
 There may be thousands of logs, and each may wait twenty milliseconds for a busy disk.
 """
@@ -52,7 +52,7 @@ class LogSize:
 
 
 CLEAN_PAUSE_LEAST_S: Final = 0.01
-"""The shortest pause of the cleaner. With `log.cleaner.backoff.ms=0` the cleaner would otherwise run without end."""
+"""The shortest pause of the cleaner, which would otherwise run without a pause if `log.cleaner.backoff.ms=0`."""
 
 
 LOADING_S: Final = 2.0
@@ -61,11 +61,12 @@ LOADING_S: Final = 2.0
 
 @frozen
 class LogManagerPace:
-    """flush_check_s       the interval of checks for logs whose flush is due (`flush.ms`)
+    """flush_check_s       the interval of checks for logs whose flush is due
     checkpoint_s        the interval of recovery point checkpoints
     retention_check_s   `log.retention.check.interval.ms`
     clean_pause_s       `log.cleaner.backoff.ms`: the interval of checks for logs to compact
-    sweep_s             the interval of checks for files to delete after `file.delete.delay.ms`
+    sweep_s             the interval of checks for files to delete after `file.delete.delay.ms`, indexes to unload and
+                        producers to remove
     """
 
     flush_check_s: float = log_manager.FLUSH_CHECK_MS / _MS
@@ -81,7 +82,8 @@ def _plain(watermarks: Watermarks) -> Mapping[tuple[str, int], int]:
 
 
 class LogManagerRuntime:
-    """Owns the log directories of a broker. The constructor locks each of them."""
+    """Owns the log directories of a broker. The constructor locks the usable ones. It raises `StorageFailure` if there
+    is none, or if another process uses one."""
 
     def __init__(
         self,
@@ -112,7 +114,11 @@ class LogManagerRuntime:
     # -- the start and the end -------------------------------------------------------------------------------
 
     async def load(self, me: BrokerId, cluster: str) -> None:
-        """Load every log. Raise if a directory belongs to another broker or cluster, or if no directory is usable."""
+        """Load the logs of all usable directories, and report damaged ones.
+
+        Raise if a directory belongs to another broker or cluster, if two directories have the same partition, or if no
+        directory is usable.
+        """
         began = trio.current_time()
         await trio.to_thread.run_sync(self._logs.load, me, cluster, self._progress_of_loading())
         for note in self._logs.notes:
@@ -138,9 +144,9 @@ class LogManagerRuntime:
     async def make_room(self) -> None:
         """Delete old segments in nearly full directories before the first append.
 
-        Otherwise the first append would fail after each start, even if an administrator has shortened the retention
-        meanwhile. Retention needs the settings of topics, so wait for them. A log without known settings keeps
-        everything.
+        Otherwise, on a full disk, the first append would fail after each start, even if an administrator has shortened
+        the retention meanwhile. Retention needs the settings of topics, so wait for them, for at most
+        `CONFIGS_KNOWN_S`. A log without known settings keeps everything.
         """
         topics = self._logs.topics_short_of_room()
         with trio.move_on_after(CONFIGS_KNOWN_S):
@@ -215,7 +221,7 @@ class LogManagerRuntime:
             aside = logs.set_aside(where)
             self._log.say("log_set_aside", logging.WARNING, partition=where, kept=aside, topic_id=topic_id)
         elif ident is not None and kept is None and logs.directory_of(where) is not None:
-            logs.keep_topic_id(where, ident)  # the log is from a version that did not write topic ids
+            logs.keep_topic_id(where, ident)  # the file is missing, or was malformed and deleted
         return logs.get_or_create(where, ident, begins=begins)
 
     def high_watermark(self, where: TopicPartition) -> int:
@@ -292,7 +298,10 @@ class LogManagerRuntime:
             nursery.start_soon(self._every, pace.checkpoint_s, partial(trio.to_thread.run_sync, logs.checkpoint))
 
     def configure_cleaner(self, *, cleans: bool, pause_s: float | None) -> None:
-        """Enable or disable the cleaner, and set its pause. Both apply at once, even during a pause."""
+        """Enable or disable the cleaner, and set its pause; None leaves the pause unchanged.
+
+        A new pause applies at once. A disabled cleaner completes the log that it is cleaning.
+        """
         self.cleans = cleans
         if pause_s is not None and pause_s != self.clean_pause_s:
             self.clean_pause_s = pause_s

@@ -48,7 +48,7 @@ from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
 
 SLICE: Final = 500
-"""The number of partitions of a fetch that are answered before other tasks run."""
+"""The number of partitions without a replica here that a large fetch answers before other tasks run."""
 RETRY_S: Final = 1.0
 """The pause after a tick that raised an exception."""
 LEVELS: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
@@ -113,7 +113,7 @@ class ReplicaManagerRuntime:
         self.now = steady_wall_clock()
         self.notes = ReplicaNotes(log)
         self.log_failed = Wakeup()
-        """Rung when a log has failed, so that the controller is notified."""
+        """Rung when a log or a log directory has failed, so that the controller is notified."""
         self._log = log
         self._role_listeners: list[Callable[[RoleTaken], None]] = []
         self._fetchers = FetcherTasks(self.core, epoch, address, self.now, self._turn, log, fetching, between)
@@ -132,7 +132,7 @@ class ReplicaManagerRuntime:
         self._watchdog = UNWATCHED if watchdogs is None else watchdogs.add("replica manager", self._wakeup.ring)
 
     def add_role_listener(self, listener: Callable[[RoleTaken], None]) -> None:
-        """Add a function that is called with each new role that the controller gives this broker."""
+        """Add a function that is called with each new role in a partition that the controller gives this broker."""
         self._role_listeners.append(listener)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -177,7 +177,7 @@ class ReplicaManagerRuntime:
         entries: Sequence[tuple[TopicPartition, bytes]],
         placed: Callable[[], None] = ignore,
     ) -> list[Produced]:
-        """Append batches. `placed` is called when they are in the logs and only replication is pending."""
+        """Append batches. `placed` is called when they are in the logs, unless the results are complete at once."""
         ready = await self._examiner.all_examined(entries, self._log_of)
         clock = wall_ms()
         results = await self._answered(
@@ -196,7 +196,7 @@ class ReplicaManagerRuntime:
 
     async def _fetch_many(self, asked: Fetch) -> list[Fetched]:
         """Fetch many partitions for a consumer. The errors of those that this broker does not hold are found in slices,
-        so that other tasks run in between; then nothing waits for the rest."""
+        so that other tasks run in between. If there are any, the fetch of the other partitions does not wait."""
         core = self.core
         absent = [part for part in asked.parts if part.where not in core.partitions]
         errors: dict[TopicPartition, Fetched] = {}

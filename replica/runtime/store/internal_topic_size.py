@@ -20,7 +20,8 @@ class InternalTopicSize:
         self._changes = 0
 
     async def count(self) -> int | None:
-        """Return the number of partitions, or None if the topic does not exist."""
+        """Return the number of partitions, or None if the topic does not exist. Raises `KafkaError` if the topic cannot
+        be read."""
         while self._count is None:
             changes = self._changes
             topic = await self._topics.read(self.name)

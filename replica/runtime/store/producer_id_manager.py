@@ -27,7 +27,7 @@ class ProducerIdManager:
         self._reservation = trio.Lock()
 
     async def take(self) -> int:
-        """Return an unused id. Raises `KafkaError` if the store does not confirm a new block."""
+        """Return an unused id. Raises `KafkaError` if no new block can be reserved."""
         while self._next >= self._end:
             async with self._reservation:
                 if self._next >= self._end:

@@ -36,7 +36,8 @@ CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
 
 
 async def call_store(session: zab.Session | None, act: Callable[[zab.Session], Awaitable[T]]) -> T:
-    """Return the result of `act`. Raises `KafkaError` with a Kafka error code if `act` fails or takes too long."""
+    """Return the result of `act`. Raises `KafkaError` if there is no session, or if `act` takes too long or raises a
+    `KafkaError`, a `ZabError` or one of the exceptions in `CODES`."""
     if session is None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "this broker currently has no session with the store")
     try:
@@ -52,4 +53,4 @@ async def call_store(session: zab.Session | None, act: Callable[[zab.Session], A
             ErrorCode.REQUEST_TIMED_OUT, f"the store may or may not have made the change: {error}"
         ) from error
     except zab.ZabError as error:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"the store refused the request: {error}") from error
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"the request to the store failed: {error}") from error

@@ -15,7 +15,8 @@ from kraft_controller.runtime.store_acls import acl_of
 class StoreLogin:
     """tls      `zookeeper.ssl.client.enable`; None: plaintext
     sasl     user name and password for DIGEST-MD5
-    closed   `zookeeper.set.acl`: only sessions with the same identity may change the nodes that this broker creates
+    closed   `zookeeper.set.acl`: only sessions with the same identity may change the nodes that this broker creates,
+             or read the sensitive ones
     """
 
     tls: ssl.SSLContext | None = None

@@ -141,7 +141,7 @@ class TopicManager:
         await self._at_the_store(lambda session: admin.delete_topic(session, name))
 
     async def read(self, name: str) -> Topic | None:
-        """Return the topic, or None if it does not exist."""
+        """Return the topic, or None if it does not exist. Raises `KafkaError` if it cannot be read."""
         return await self._at_the_store(lambda session: admin.read_topic(session, name, missing_is_fine=True))
 
     async def has(self, where: TopicPartition) -> bool:

@@ -83,7 +83,7 @@ async def test_a_broker_that_is_gone_is_seen_by_the_others(tmp_path: Path) -> No
             lambda now: len(now["troubled"]) == now["partitions"]["total"] and not now["partitions"]["offline"]
         )
         assert now["health"] == "degraded"
-        assert f"broker {gone} is gone and holds replicas" in now["warnings"]
+        assert f"brokers that are gone and hold replicas: {gone}" in now["warnings"]
         assert [each["id"] for each in now["brokers"] if not each["alive"]] == [gone]
         assert all(each["gone"] == [gone] for each in now["troubled"])
         health = await get(port, "/health")

@@ -137,7 +137,7 @@ async def test_a_connection_that_ends_is_made_anew() -> None:
     async def story(fake: Fake, client: Client) -> None:
         fake.versions[ApiKey.LIST_GROUPS] = (0, 4)
         fake.answer = lambda *_: None
-        with pytest.raises(Unreachable, match="ended the connection"):
+        with pytest.raises(Unreachable, match="closed the connection"):
             await ask_broker(client, 2, ApiKey.LIST_GROUPS, {})
         fake.answer = lambda *_: {"groups": []}
         assert (await ask_broker(client, 2, ApiKey.LIST_GROUPS, {}))["groups"] == []

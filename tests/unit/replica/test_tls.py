@@ -130,6 +130,6 @@ async def test_connection_that_ends_in_the_handshake_is_named(ignores_eof: bool)
     async with trio.open_nursery() as nursery:
         [listener] = await nursery.start(partial(trio.serve_tcp, close, 0, host="127.0.0.1"))
         async with connect([("127.0.0.1", listener.socket.getsockname()[1])], tls=tls) as client:
-            with trio.fail_after(120), pytest.raises(Unreachable, match="the broker ended the connection"):
+            with trio.fail_after(120), pytest.raises(Unreachable, match="the broker closed the connection"):
                 await client.metadata(None)
         nursery.cancel_scope.cancel()

@@ -89,7 +89,7 @@ def test_missing_durable_records_are_damage(point: int) -> None:
         opened(lost, 20)
     for path in files.names():
         files.delete(path)
-    with pytest.raises(DamagedLog, match="is empty"):
+    with pytest.raises(DamagedLog, match="has no segment"):
         opened(files, point)
     assert first != last
 
