@@ -1,4 +1,4 @@
-"""Quotas: below `/zookeeper/quota<path>`, `zookeeper_limits` has a subtree's limits, and `zookeeper_stats` its statistics.
+"""Quotas: below `/zookeeper/quota<path>`, `zookeeper_limits` has a subtree's limits, `zookeeper_stats` its statistics.
 
 The statistics are in no transaction. Every server computes them while it applies transactions, and keeps them in the
 data of a node that the digest leaves out. The same history gives the same statistics.
