@@ -1,7 +1,7 @@
 """Throttles: connections by a token bucket, requests by their number, large requests by their bytes.
 
-All of them are off by default: they are for servers that should refuse some clients rather than serve all slowly. The
-other bounds of the client port are always in force.
+All of these throttles are off by default. They are for servers that should refuse some clients rather than serve all
+slowly. The bounds of `ClientPortSettings` apply in any case.
 """
 
 from __future__ import annotations
