@@ -11,8 +11,8 @@
 
     trio.run(main)
 
-`zab.connect("host1:2181,host2:2181")` opens the same `zab.Session` at servers, ours or Apache ZooKeeper's;
-`zab.recipes` has locks, elections, queues and caches. With `server_id=` and `ensemble=`, `open_store` runs one server
+`zab.connect("host1:2181,host2:2181")` opens a `zab.Session` with servers of zab or of Apache ZooKeeper. `zab.recipes`
+has locks, elections, queues and caches. With `server_id=` and `ensemble=`, `open_store` runs one server
 of an ensemble.
 
 Under the store is ZAB, an atomic broadcast that replicates any state machine:

@@ -139,8 +139,9 @@ UNSEEN: Final = {
         "not give up its connection while its write waits for an election."
     ),
     "Elections": (
-        "A client whose server loses its leader keeps its connection, and its requests wait: for at most a third of "
-        "the session's timeout, or two ticks if the server reaches no quorum. Then the connection is closed."
+        "A client whose server loses its leader keeps its connection, and its requests wait. The server closes the "
+        "connection if no leader comes within a third of the session's timeout, or within two ticks if the server "
+        "reaches no quorum."
     ),
     "sync": (
         "A read after a `sync` sees everything that was committed before the `sync`, even if the leader was deposed "
@@ -151,7 +152,7 @@ UNSEEN: Final = {
         "may check them against the old ACL."
     ),
     "What a client has seen": (
-        "When `zab.connect` connects, it names the newest zxid of replies and of watch events, and a server that lacks "
+        "When `zab.connect` connects, it names the newest zxid of replies and of watch events. A server that lacks "
         "that transaction obtains it before it serves the client, or refuses the client. The original's client names "
         "the newest zxid of replies alone, so after an event it may read an older state at a read-only server."
     ),
@@ -163,12 +164,12 @@ UNSEEN: Final = {
         "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLINGERROR`."
     ),
     "Bounds on the work of one request": (
-        "These requests fail: one with an ACL of more than 500 entries, with `auth` expanded, or with an id of more "
-        "than 4,096 characters (`INVALIDACL`); a multi of more than 10,000 operations (`BADARGUMENTS`, for the whole "
-        "multi); the creation of a node whose path has more than 100 names (`BADARGUMENTS`); the creation of an "
-        "ephemeral node if the paths of its session's ephemeral nodes would have more than 2,097,152 characters, with "
-        "64 added for each node (`QUOTAEXCEEDED`); credentials that give a connection more than 100 identities, its "
-        "address included (`AUTHFAILED`). The original bounds only the size of the request. Each bound is a "
+        "An ACL of more than 500 entries, with `auth` expanded, or with an id of more than 4,096 characters gets "
+        "`INVALIDACL`. A multi of more than 10,000 operations gets `BADARGUMENTS` as a whole. The creation of a node "
+        "whose path has more than 100 names gets `BADARGUMENTS`. The creation of an ephemeral node gets "
+        "`QUOTAEXCEEDED` if the paths of its session's ephemeral nodes would have more than 2,097,152 characters, "
+        "with 64 added for each node. Credentials that give a connection more than 100 identities, its address "
+        "included, get `AUTHFAILED`. The original bounds only the size of the request. Each bound is a "
         "[setting](zoo-cfg.md)."
     ),
     "Bounds on watches": (
@@ -179,8 +180,9 @@ UNSEEN: Final = {
     "Bounds on quotas": (
         "A node of limits or statistics with more than 1,024 bytes is ignored, because every change below a limited "
         "path parses these nodes. A multi that creates the statistics of more than one quota gets `BADARGUMENTS`. The "
-        "creation of statistics walks the limited subtree; then further creations get `THROTTLEDOP`, for a second for "
-        "each 100,000 nodes, at most for a minute. The original has no bound."
+        "creation of statistics walks the limited subtree. After it, further creations of statistics get "
+        "`THROTTLEDOP` for a second for each 100,000 nodes of the subtree, at most for a minute. The original has no "
+        "bound."
     ),
 }
 """Differences that scripts cannot show, because they vary from run to run or need a failure at the right moment."""

@@ -25,7 +25,8 @@ class AdminSettings:
     metrics_path       the path that Prometheus scrapes
     connections_max    open connections; one more replaces one that waits for its next request, or is closed
     head_bytes_max     bytes of a request's line and headers
-    body_bytes_max     bytes of a request's body; a larger body is not read, and the reply ends the connection
+    body_bytes_max     bytes of a request's body. A larger body is not read, nor is one without a `Content-Length`; then
+                       the reply ends the connection
     request_ms         the longest time from the first byte of a request to its last
     idle_ms            the longest wait for the first byte of a request (`admin.idleTimeout`)
     send_ms            how long a client may take to accept each piece of a reply

@@ -6,9 +6,9 @@ too. Three rules prevent this:
 
 - `Host`, if present, must be an address, `localhost`, or a name of this server or of the settings. Rebinding needs a
   name that the attacker chose.
-- A POST must not come from another origin, and only a POST changes state.
-- A request from another origin is refused unless it is a GET by which the browser visibly leaves the page. So no page
-  can cause costly replies unnoticed.
+- A POST must not come from another origin. What needs no POST either changes nothing or needs credentials.
+- A request that the browser marks as one from another origin (`Sec-Fetch-Site`) is refused unless it is a GET by which
+  the browser visibly leaves the page. So no page can cause costly replies unnoticed.
 
 Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site`, and their user chose the `Host`.
 """

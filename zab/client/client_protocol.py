@@ -1,12 +1,12 @@
 """The client's side of the protocol, without a socket and without a clock.
 
-It lives as long as the session and outlasts any number of connections: `connected` begins one, `lost` ends it,
-`receive` consumes received bytes, `take` returns the bytes to send. Replies come in the order of the requests; a reply
-out of order is an error of the server and ends the connection.
+A `ClientProtocol` lives as long as its session and outlasts any number of connections: `connected` begins one, `lost`
+ends it, `receive` consumes received bytes, `take` returns the bytes to send. Replies come in the order of the requests;
+a reply out of order is an error of the server and ends the connection.
 
 Requests wait while there is no connection, or while too many are in flight. After a lost connection, unanswered reads
-are repeated on the next one, in their order and before the waiting requests. An unanswered change is not repeated: it
-may have been made, and raises `OutcomeUnknown`.
+are repeated on the next one, in their order and before the waiting requests; a read that loses `tries_max` connections
+raises `Unreachable`. An unanswered change is not repeated, because it may have been made: it raises `OutcomeUnknown`.
 """
 
 from __future__ import annotations

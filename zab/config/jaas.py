@@ -1,6 +1,6 @@
 """Java's login configuration (JAAS), as operators of ZooKeeper use it: names and passwords for DIGEST-MD5.
 
-Syntax errors name the line and never quote it, because after a missing mark a password may be in the place of a name.
+Syntax errors name the line and never quote it: where a quotation mark is missing, a password may stand for a name.
 
 Server {
     org.apache.zookeeper.server.auth.DigestLoginModule required

@@ -134,9 +134,9 @@ def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
 class Ensemble:
     """One version of the membership.
 
-    `version` is the zxid of the change that made it. A membership from a configuration file has the version NOTHING,
-    and counter 0 in its version once the first leader has put it into force. The constructor raises ConfigError unless
-    the parts are valid.
+    `version` is the zxid of the change that made it. A membership from a configuration file has the version NOTHING
+    until the first leader puts it into force; from then on, its version has counter 0, as no change has. The
+    constructor raises ConfigError unless the parts are valid.
     """
 
     servers: tuple[Server, ...] = field(converter=_by_ascending_id)

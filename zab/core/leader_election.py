@@ -1,7 +1,7 @@
-"""Fast leader election: agree on the server with the newest history before following it.
+"""Fast leader election: the voters agree on the server with the newest history before they follow it.
 
 A vote is no promise. A wrong winner only costs time, because discovery refuses a leader that lacks committed history. A
-`LeaderElection` lasts for one period of LOOKING; the number of the round is kept for the next one.
+`LeaderElection` lasts for one period of LOOKING. The node keeps the number of its last round for the next election.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Tune a process that only runs a server. Commands such as `zab serve` do so; the library never does.
 
 In an application that embeds a store, the event loop, the interpreter and its collector belong to the application.
-There a thread waits for the disk, and the collector keeps its settings.
+There a thread waits for the disk, and the collector keeps its thresholds. A large store calls `gc.freeze` there, too:
+see `ClientPortSettings.nodes_spared_min`.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ Each such loop (the member's driver, the requests of clients, the group coordina
     with driver.turn(lambda: "3 proposals"):     # one turn of the loop
         ...
 
-`Watchdogs.run` pokes every loop with a `poke` once a second. A loop that completes no turn within `DEAD_S` after a poke
-is dead: see `problems`. A turn that ends with an exception is not completed.
+`Watchdogs.run` checks every loop once a second, and pokes those that have a `poke` and are not excused. A loop that
+completes no turn within `DEAD_S` after a poke is dead: see `problems`. A turn that ends with an exception is not
+completed.
 
 A server that owns its process also runs a `LoopMonitor`. Its thread notices when any code holds up the event loop, even
 if that code never returns, and names the function.
@@ -65,9 +66,9 @@ class Watchdog:
 
     poke     makes the loop turn soon, even if it has nothing to do; None: the loop is timed only
     excused  returns whether the loop may be silent at the moment; then it is not poked
-    turns    completed turns
-    stalls   reported pieces of work
-    last     the last one of them
+    turns    the number of completed turns
+    stalls   the number of reported pieces of work
+    last     the last reported piece of work; None before the first
     """
 
     name: str

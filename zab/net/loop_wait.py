@@ -5,9 +5,9 @@ task, which reads and waits again. If a command has claimed the loop, this modul
 received data within the wait, and continues to wait unless a task has become runnable or a deadline has moved. Trio's
 own descriptors end the wait, too, because the epoll in which Trio keeps them is one of the descriptors waited for.
 
-This module uses private names of Trio. So only commands claim their loop, by `claim_this_loop`: `zab serve`,
-`zab dev` and the broker's. Everywhere else a task waits, with public Trio only: in an application with an embedded
-store, in a guest run, for a second reader in one loop, and if Trio has changed its private names.
+This module uses private names of Trio. So only two commands claim their loop, by `claim_this_loop`: `zab serve` and
+`zab dev`. Everywhere else a task waits, with public Trio only: in an application with an embedded store, in a guest
+run, for a second reader in one loop, and if Trio has changed its private names.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ class RecipeSettings:
     """Limits of the recipes. An invalid value raises `ConfigError`.
 
     leave_ms      time to remove the node at the end of a block, also after a cancellation; None: the session's
-                  timeout. After that a background task removes the node, or it goes with the session
+                  timeout. A node that could not be removed in this time is removed by a background task, or goes
+                  with the session
     suspended_ms  time that a block continues after the connection was lost, or moved to a read-only server, before
                   the block is cancelled with `Lost`; 0: none. The block is cancelled at the latest when the session's
                   timeout has passed since `Session.heard_at`; None: only then

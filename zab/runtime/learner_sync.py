@@ -1,8 +1,9 @@
 """The bytes that bring a learner up to date, read piece by piece while the link sends them.
 
 A link's queue is bounded, and an overflow cuts the link. The data of a synchronization may be larger than any queue,
-although the peer is not slow. So the queue holds a list of items, not their bytes. A thread reads snapshots and old log
-piece by piece, the next one when the stream has taken the last. So a slow link holds one piece in memory, no snapshot.
+although the peer is not slow. So the queue holds a list of items, not their bytes. A thread reads a snapshot or a part
+of the log piece by piece, each piece when the stream has taken the one before. So a slow link never has a whole
+snapshot in memory.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Handing a write to a thread costs as much as an fsync on a fast disk, plus contention for the interpreter. So appends
 are written at once, in the event loop, as long as that is fast and `Limits.pause_us_max` permits it. After a slow
-write, the next few writes go to the thread. It takes all writes that gathered during its last fsync, and reports the
-last ticket. There is only one thread, because the writes must keep the order in which the node decided them.
+write, all writes go to the thread until it has made `QUICK_WRITES` quick ones. The thread takes all writes that
+gathered during its last fsync, and reports the last ticket. There is only one thread, because the writes must keep the
+order in which the node decided them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Writer:
     `put` takes the writes. They are durable at once, or `report(ticket)` is called when they are.
 
     `pause_us_max` is how long a write may hold up the event loop. After a longer one, the thread has to make
-    `QUICK_WRITES` quick writes before the next attempt. 0: all go to the thread.
+    `QUICK_WRITES` quick writes before the next attempt. 0: all go to the thread. Writes other than appends always do,
+    and so does every write while the thread has work.
 
     `backlog_bytes` counts the bytes that were put and are not durable yet. Receivers pause while it is high.
 

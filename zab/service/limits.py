@@ -37,7 +37,7 @@ class Limits:
     strangers_max                  servers outside the membership that are remembered for an election
     snap_entries, snap_bytes       applied since the last snapshot: at a random value from half of this to all of it,
                                    the next snapshot is taken
-    snapshots_kept                 snapshots; older ones are purged, and the log that only they need
+    snapshots_kept                 the newest snapshots; older ones are purged, with the log that only they need
     resume_bytes_min               if a leader sends a state of this size or more to a learner, it also writes the state
                                    to its disk: if the link breaks, it sends the rest from there
     """

@@ -19,8 +19,8 @@ class View(NamedTuple):
     zxid         the zxid of the transaction that is being prepared
     epoch        the epoch of this leader; transactions prepared in another epoch are no longer outstanding
     now_ms       the leader's wall clock, in milliseconds since 1970
-    outstanding  transactions prepared before this one and not applied yet, with their zxids, in order. The list
-                 changes later: copy the entries that you keep
+    outstanding  transactions prepared before this one and not applied yet, with their zxids, in order. The
+                 sequence changes later: copy the entries that you keep
     """
 
     zxid: Zxid

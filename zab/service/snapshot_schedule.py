@@ -1,8 +1,8 @@
 """Decide when a snapshot of the machine is taken: after a certain amount of work, on request, or for a learner.
 
 Snapshots are taken one at a time. Regular snapshots make the older log superfluous. A spare snapshot is a copy, in a
-file, of the snapshot that a leader sends to a learner: if the link breaks, the rest comes from the file. It has no
-other use, so it does not postpone the next regular snapshot and answers no request.
+file, of the snapshot that a leader sends to a learner: if the link breaks, the rest comes from the file. A spare
+snapshot has no other use: it answers no request, and the count of work for the next regular snapshot goes on.
 
 The schedule is pure: the owner counts applied transactions, checks `due` once a turn, writes the snapshot, and reports
 its end.

@@ -1,7 +1,7 @@
 """Throttles: connections by a token bucket, requests by their number, large requests by their bytes.
 
-All of them are off by default: they are for servers that should refuse some clients rather than serve all slowly. The
-other bounds of the client port are always in force.
+All of these throttles are off by default. They are for servers that should refuse some clients rather than serve all
+slowly. The bounds of `ClientPortSettings` apply in any case.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ class ThrottleSettings:
     request_stall_ms          interval at which waiting requests are tried again
     request_stale_latency_check
                               cut a client if its request has waited for longer than its session's timeout
-    op_wait_ms                a request that has waited for this time is answered with THROTTLEDOP; 0: never
+    op_wait_ms                a request that has waited for this time is answered with THROTTLEDOP, unless it closes the
+                              session, logs in or sets watches again; 0: never
     large_request_threshold   a request of more bytes is large; -1: none is
-    large_request_max_bytes   bytes of all unanswered large requests; a client that would exceed it is cut
+    large_request_max_bytes   bytes of the large requests of all clients; each counts until its client has no unanswered
+                              request. A client whose request exceeds this bound is cut
     """
 
     connection_tokens: int = 0

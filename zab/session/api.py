@@ -256,7 +256,8 @@ class Session(ABC):
 
         Raise `ReconfigDisabled` if the servers do not let clients change the membership, `NoAuth` without the
         permission to write `/zookeeper/config`, `BadVersion`, `ReconfigInProgress`, `NewConfigNoQuorum` if the
-        synchronized servers are no quorum of the new membership, and `BadArguments` if the new membership is invalid.
+        synchronized servers are no quorum of the new membership, `BadArguments` if the new membership is invalid, and
+        `Unimplemented` if no member has an address, as in a store that was opened without an ensemble.
         In this process, raise `ZabError` after repeated failures, for example without a leader.
         """
         fields = (_listed(joining), _listed(leaving), _listed(members), config_version_of(version))

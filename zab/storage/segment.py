@@ -5,8 +5,8 @@
               CRC-32 of that 4; body; end mark 1                                             (big-endian)
 
 `previous` is the zxid right before `first`. It reveals a missing record, in a file and between files. `synced` is the
-durable size of this file when the record was written. It reveals that an unreadable record was durable once. The
-checksum of a record's header starts from the sum of the file header's checksum and the record's offset, so that a
+durable size of this file when the record was written: if a record before that offset is unreadable, it was damaged.
+The checksum of a record's header starts from the sum of the file header's checksum and the record's offset, so that a
 record in the wrong place is not accepted.
 """
 

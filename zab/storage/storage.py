@@ -54,7 +54,7 @@ class StorageSettings:
     snapshots_kept                         the number of snapshots that a purge leaves
     autocreate                             True: an empty directory is the beginning of a history, not the loss of one
     damaged_files_max, damaged_bytes_max   bounds of the files named `damaged.*`, which are kept from damaged histories;
-                                           above a bound the earlier files are deleted, but never the newest
+                                           above a bound those of earlier damage are deleted, never those of the newest
     """
 
     segment_bytes: int = 16 << 20

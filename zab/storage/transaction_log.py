@@ -1,8 +1,9 @@
 """The write-ahead log: appends in groups, one sync per group, in files of bounded size.
 
-A group of batches is gathered in memory and becomes one write and one sync, however many batches it has. Each file
-names the zxid before its first one (`previous`). The epochs record names a new file before the first record in it is
-acknowledged, so recovery notices a missing file.
+A group of batches is gathered in memory. One write and one sync make it durable, however many batches it has; a group
+of more than `GATHER_BYTES_MAX` takes several writes, and a group that ends one file and begins the next, several syncs.
+Each file names the zxid before its first one (`previous`). The epochs record names a new file before the first record
+in it is acknowledged, so recovery notices a missing file.
 """
 
 from __future__ import annotations

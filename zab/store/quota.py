@@ -1,6 +1,6 @@
-"""Quotas: limits of a subtree in `/zookeeper/quota<path>/zookeeper_limits`, its statistics in `zookeeper_stats` there.
+"""Quotas: below `/zookeeper/quota<path>`, `zookeeper_limits` has a subtree's limits, `zookeeper_stats` its statistics.
 
-The statistics are not transactions. Every server computes them while it applies transactions, and keeps them in the
+The statistics are in no transaction. Every server computes them while it applies transactions, and keeps them in the
 data of a node that the digest leaves out. The same history gives the same statistics.
 """
 

@@ -9,7 +9,7 @@
   export. `disk_source` reads them, and `disk_store` converts between them and our store.
 - `certificates` and `jks` read certificates and key stores.
 
-Decoders check all bytes. Malformed bytes of a connection, a certificate or a key store raise `WireError`; a request of
-a client that cannot be decoded becomes a `RejectedRequest`; damaged files of ZooKeeper raise `DamagedError`. The
-formats of our own log and snapshots are in `zab.storage`.
+Decoders check the bytes that they read. Malformed bytes of a connection, a certificate or a key store raise
+`WireError`; a request of a client that cannot be decoded becomes a `RejectedRequest`; damaged files of ZooKeeper raise
+`DamagedError`. The formats of our own log and snapshots are in `zab.storage`.
 """

@@ -86,7 +86,7 @@ class Replay:
 
     applied        the number of transactions that were applied
     skipped        the number of transactions that the state already contained
-    digest_zxid    the zxid of the last transaction with a digest of the tree, 0 if none had one
+    digest_zxid    the zxid of the last applied transaction with a digest of the tree, of version 2; 0 without one
     digest_agrees  True if the tree had that digest, or if there was none
     """
 

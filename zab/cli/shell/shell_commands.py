@@ -1,7 +1,7 @@
 """The commands of the shell, each with its usage and one line of help.
 
 Names, options and output are those of ZooKeeper's own shell, so that scripts written for it keep working. That shell
-has no `checkwatches`, `multi` and `multiread`.
+has no `checkwatches`, no `multi` and no `multiread`.
 """
 
 from __future__ import annotations

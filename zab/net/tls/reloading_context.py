@@ -1,7 +1,7 @@
 """The TLS context of a port. With the setting `reload`, a new certificate needs no restart.
 
-Then the context is loaded again after its files have changed. Established connections stay as they are. If the new
-files have an error, the old context stays in use, and the log gives the reason.
+With this setting, the context is loaded again after its files have changed. Established connections stay as they are.
+If the new files have an error, the old context stays in use, and the log gives the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Samples of a server, once a second: rates and times. The sampler also sends its report, and keeps those of others.
+"""Samples of a server, once a second: rates and times.
+
+The sampler also sends this server's report to the leader, and keeps the reports of the other servers.
 
 Most values are differences of counters that the server has in any case. In addition, one of every 64 writes and
 one read a second are timed.

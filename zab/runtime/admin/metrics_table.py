@@ -174,7 +174,7 @@ METRICS: Final = (
     ),
     _counter(
         "throttled_ops",
-        "requests answered with THROTTLEDOP",
+        "requests answered with THROTTLEDOP because they had waited too long",
         lambda seen: seen.server.clients.counts.throttled_ops,
     ),
     _counter(
@@ -212,7 +212,7 @@ METRICS: Final = (
     ),
     _gauge(
         "approximate_data_size",
-        "bytes of the paths and the data of all nodes",
+        "characters of all paths, plus bytes of all data",
         lambda seen: seen.server.sampler.approximate_data_size,
     ),
     _gauge(
@@ -311,7 +311,11 @@ METRICS: Final = (
         lambda seen: int(seen.status.role.serving),
     ),
     _gauge("zab_is_leader", "1 while this server leads and serves", lambda seen: int(seen.leads)),
-    _gauge("zab_voting", "0 while the history on this disk may be incomplete", lambda seen: int(seen.status.voting)),
+    _gauge(
+        "zab_voting",
+        "0 while the history on this disk may be incomplete, or promises may be lost",
+        lambda seen: int(seen.status.voting),
+    ),
     _gauge(
         "zab_veto",
         "1 while this server keeps committed history that its leader lacks, until an operator decides",

@@ -30,7 +30,7 @@ class Report:
     """The state of one server.
 
     lag  the distance behind the leader in transactions; -1 if unknown: without a leader, or in another epoch. The
-         leader computes it when the report arrives, because only then both zxids are of the same moment
+         leader computes it when the report arrives, because then both zxids are of nearly the same moment
     """
 
     server: int = 0

@@ -53,7 +53,7 @@ class ClientPortSettings:
     first_frame_ms            how long a connection may take to send its first frame
     linger_ms                 how long a client may take to read its last reply
     events_max                unread events of one watch in this process; one more ends it with `EventsLost`
-    containers_ms             between checks for containers and TTL nodes to delete
+    containers_ms             from the last deletion of one check for containers and TTL nodes to the next check
                               (`znode.container.checkIntervalMs`)
     containers_per_minute_max the number of deletions in a minute (`znode.container.maxPerMinute`)
     containers_never_used_ms  how long a container may wait for its first child

@@ -121,7 +121,7 @@ class Status:
     synced: tuple[ServerId, ...]
     """At a leader, the learners that have the initial history of its epoch; empty at any other server."""
     voting: bool
-    """False while the history on this disk may be incomplete."""
+    """False while the history on this disk may be incomplete, or promises may be lost."""
     damage: tuple[str, ...]
     """The damage found on the disk at the start, as sentences; empty while this server votes."""
     cut_off_since: Millis | None
