@@ -105,7 +105,7 @@ async def test_nodes(tmp_path: Path) -> None:
         assert await session.count_below("/a") == 2
         with pytest.raises(Unimplemented):
             await session.create("/ttl", ttl_ms=1000)
-        with pytest.raises(BadArguments, match="not two of these"):
+        with pytest.raises(BadArguments, match="only one of ephemeral"):
             await session.create("/x", ephemeral=True, container=True)
 
 

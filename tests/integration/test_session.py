@@ -105,7 +105,7 @@ async def test_kinds_of_nodes(via: SessionKind) -> None:
             {"ephemeral": True, "ttl_ms": 5},
             {"container": True, "sequential": True},
         ):
-            with pytest.raises(zab.BadArguments, match="not two of these"):
+            with pytest.raises(zab.BadArguments, match="only one of ephemeral"):
                 await session.create(f"{root}/x", **wrong)
         with pytest.raises(zab.BadArguments):
             await session.create(f"{root}/x", ttl_ms=0)

@@ -29,7 +29,10 @@ Answer = Callable[[AdminRequest, str], Awaitable[AdminReply]]
 
 
 def _http_connection() -> type[HttpConnection]:
-    """Load the packages of the extra `admin`, so that `import zab` needs none of them."""
+    """Import the class only when an admin port runs: it needs the extra `admin`, unlike `import zab`.
+
+    Raise `ConfigError` if a package is missing.
+    """
     try:
         import prometheus_client  # noqa: F401  # for `exposition`, which would miss it at the first scrape
 

@@ -1,7 +1,7 @@
 """The server's side of one HTTP/1.1 connection, on `h11`: bytes in, requests out, and the heads of replies.
 
-Any stranger can connect to this port. So everything has a bound, and an invalid request is refused with the matching
-status. After such a refusal no further request is parsed, because its beginning is unknown.
+Clients are not authenticated before their request is parsed. So everything has a bound, and an invalid request is
+refused with the matching status. After such a refusal no further request is parsed, because its beginning is unknown.
 
 Only a running admin port imports this module: `h11` comes with an extra.
 """

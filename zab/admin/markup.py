@@ -34,7 +34,7 @@ def html(body: bytes) -> AdminReply:
 
 @cache
 def _policy() -> tuple[tuple[str, str], ...]:
-    """Return headers that allow the frame's own style and script and no others, such as one inside a shown value."""
+    """Return the Content-Security-Policy: only style and script of the page, so that a shown value can inject none."""
     hashes = {}
     for element in ("style", "script"):
         text = _frame().partition(f"<{element}>")[2].partition(f"</{element}>")[0]

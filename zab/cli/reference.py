@@ -23,8 +23,9 @@ _ZOO_HEAD: Final = """\
 # Keys of the configuration file
 
 `zab serve` reads ZooKeeper's configuration file, as [this guide](../howto/serve-a-zoo-cfg.md) explains. This page lists
-every key that it knows. A key may have the prefix `zookeeper.`, in the file or as `-D key=value`. The last line of a
-key counts, except that a second line for the same member is an error; an option overrides the file. A key *without
+every key that it knows. A key may have the prefix `zookeeper.`, in the file or as `-D key=value`. If a key is
+repeated, its last line counts, but a repeated `server.N`, `group.N` or `weight.N` is an error. An option overrides the
+file. A key *without
 effect* causes a warning if its value asks for an effect that this server lacks. So does an unknown key; the warning
 names the most similar known one, if there is one.
 

@@ -1,8 +1,8 @@
 """The syntax of Java's properties files.
 
 `key=value`, `key: value` or `key value`. `#` and `!` at the beginning of a line begin a comment. A backslash at the end
-of a line continues the line; anywhere else it begins an escape: `\\uXXXX`, or one character. Each entry has the number
-of its line, for messages about its value.
+of a line continues the line; anywhere else it begins an escape: `\\uXXXX`, or one character. Each entry has the
+numbers of its first and last line, for messages about its value.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class Node:
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
     def silent_voters(self, now: Millis) -> frozenset[ServerId]:
-        """Return the other voters that have sent nothing since this server's election began.
+        """Return the other voters that have sent no notification since this server's election began.
 
         The result is empty outside of elections, and until the election has lasted for init_limit.
         """

@@ -1,7 +1,8 @@
 """Types and constants for zxids, epochs, server ids, tickets and times.
 
 A zxid is one 64-bit integer: the epoch in the high 32 bits, a counter in the low 32. No transaction has counter 0.
-Plain integers keep the hot path cheap; `NewType` keeps them from being mixed up.
+All are plain integers, which keeps the hot path cheap. `NewType` keeps zxids, epochs and server ids from being mixed
+up; tickets and times are only aliases of `int`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from zab.storage.storage import Storage
 
 
 class MemberStatus:
-    """Reads the parts of a member. It changes none of them."""
+    """Builds a member's `Status` from its parts, without changing them."""
 
     def __init__(
         self,

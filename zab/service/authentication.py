@@ -1,7 +1,7 @@
 """The identities that a client proves on one connection: by auth requests, by SASL, and by its certificate.
 
-An identity holds for the requests that follow its proof, on this connection only. A proof that fails ends the
-connection, so that a guess costs the client a connection. There are two exceptions: a wrong password for the super
+An identity holds for the requests after the one that proved it, on this connection only. A failed authentication ends
+the connection, so that a guess costs the client a connection. There are two exceptions: a wrong password for the super
 user's name proves an ordinary digest identity, and a failed SASL exchange is tolerated if the settings say so.
 """
 

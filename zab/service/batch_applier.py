@@ -70,7 +70,7 @@ class BatchApplier:
         self._on_membership = on_membership
         self._watchdog = watchdog
         self._pause_at = watchdog.clock() + APPLY_S
-        """The time at which the turn stops applying and lets other tasks run."""
+        """The time at which the applier next pauses, so that other tasks run."""
 
     def begin_turn(self, now: float) -> None:
         """Start the period in which this turn may apply without a pause."""

@@ -163,7 +163,7 @@ class ClientSessions:
         return None if error or known is None else known[0]
 
     def attach(self, client: Attached) -> None:
-        """Report the session's events to this client. An older client of the session is disconnected."""
+        """Report the session's events to this connection. Close the session's older connection, if there is one."""
         old = self.attached.get(client.session)
         self.attached[client.session] = client
         if old is not None:

@@ -48,7 +48,10 @@ class OverflowQueue:
         """Requests for which there was no room, in the order of arrival."""
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
-        """Submit requests that arrived together; `done` is called for each of them, in their order."""
+        """Submit requests that arrived together; `done` is called for each of them, in their order.
+
+        Those for which the member has no room wait in the queue.
+        """
         taken = 0
         if not self.waiting:
             try:

@@ -87,8 +87,9 @@ class Session(ABC):
     async def _ask(self, op: Op, fields: Fields, what: str, watch: Watch | None = None, *, rooted: bool = True) -> Any:
         """Send a request, and return the body of its reply, or raise its error.
 
-        `self._watch_manager.answered` is called when the reply arrives, before any later event. `rooted` is False
-        if the path in `fields` is the server's, without the session's root.
+        If the request adds or removes a watch, `self._watch_manager.answered` is called when the reply arrives, before
+        any later event. With `rooted`, the session's root is put in front of the paths in `fields`; without it, they
+        are sent as they are.
         """
 
     @abstractmethod
@@ -104,7 +105,7 @@ class Session(ABC):
         """Add an identity to this session, for the permissions of ACLs.
 
         scheme       the scheme of the identity, such as "digest"
-        credentials  the proof, in the scheme's form; for `digest` b"user:password"
+        credentials  what proves the identity, in the scheme's form; for `digest` b"user:password"
 
         If the server rejects the credentials, the session ends and the call raises `AuthFailed`. Over a connection,
         more identities than `ClientSettings.auths_max` raise `Overloaded`.

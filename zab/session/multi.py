@@ -95,7 +95,7 @@ def create_request(
     stat: bool = False,
 ) -> tuple[Op, Fields]:
     if container + (ttl_ms is not None) + ephemeral > 1 or (container and sequential):
-        why = "a node is ephemeral, a container or has a TTL, not two of these; and a container cannot be sequential"
+        why = "a node can be only one of ephemeral, container and TTL; and a container cannot be sequential"
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, as_shown(path_of(path)), why)
     path, data, acl = path_of(path), data_of(data), acl_of(acl)
     if container:

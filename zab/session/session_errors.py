@@ -47,7 +47,7 @@ class BadVersion(StoreError):
 
 
 class NoAuth(StoreError):
-    """No identity of the session has the permission: by the node's ACL, or at a create or delete by its parent's."""
+    """No identity of the session has the permission in the node's ACL or, for a create or delete, in the parent's."""
 
 
 class InvalidAcl(StoreError):
@@ -210,7 +210,10 @@ def _more(code: int, op: int, fields: Fields, path: str) -> str:
     if code == ErrorCode.QUOTA_EXCEEDED and op in READS:
         return "too many watches: see ClientPortSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
     if code == ErrorCode.QUOTA_EXCEEDED and op in CREATES and fields[3] in _EPHEMERAL:
-        return "a quota or the session's limit is reached: see StoreSettings.ephemeral_bytes_max, or maxEphemeralBytes"
+        return (
+            "a quota of the subtree is reached, or the limit on the paths of the session's ephemeral nodes "
+            "(StoreSettings.ephemeral_bytes_max, in zoo.cfg maxEphemeralBytes)"
+        )
     if code == ErrorCode.NO_NODE and op in CREATES:
         return f"its parent {as_shown(parent_of(path))} is missing"
     if code == ErrorCode.BAD_VERSION and op in _VERSION_AT:

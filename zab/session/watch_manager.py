@@ -1,7 +1,7 @@
 """The watches of one session: the paths and the kinds of events that each of them waits for.
 
 To the server a session is one watcher that receives each event once. The manager passes each event on to the session's
-watches. Sessions in this process use the manager as well, so both kinds of sessions receive the same events, except
+watches. Sessions in this process and sessions over a connection use it and so receive the same events, except
 `MAYBE_MISSED`. After a lost connection the manager lists the watches that the client registers at the next server.
 
 Paths are the server's; `shown` turns them into the session's.

@@ -161,8 +161,8 @@ class HistoryScan:
     def _take(self, segment: Segment, data: bytes, found: SegmentScan, is_last: bool) -> str | None:
         """Add a scanned file to the history. Return the gap that it leaves, or None.
 
-        Only the newest file may end in a torn record; elsewhere, and if `torn_tail.contradiction` gives a reason, an
-        unreadable record is a gap.
+        A damaged record that the snapshot covers is only noted. Any other bad record is a gap, unless it is a torn
+        record in the newest file: neither misplaced nor contradicted by `torn_tail.contradiction`.
         """
         self.segments.append(segment)
         self.batches += found.batches

@@ -1,8 +1,8 @@
-"""One file of the log: its header, its records, and the loop that reads them back.
+"""One file of the log: its header, its records, and the loop that reads them back. Sizes in bytes, big-endian:
 
     file      magic 8, version 2, allocated 8, previous 8, first 8, CRC-32 of that 4; then records, then zeros
     record    magic 2, kind 1, length 4, previous 8, first 8, count 4, synced 4, CRC-32 of the body 4,
-              CRC-32 of that 4; body; end mark 1                                             (big-endian)
+              CRC-32 of that 4; body; end mark 1
 
 `previous` is the zxid right before `first`. It reveals a missing record, in a file and between files. `synced` is the
 durable size of this file when the record was written: if a record before that offset is unreadable, it was damaged.

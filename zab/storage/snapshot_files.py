@@ -193,7 +193,7 @@ def _parse(reader: _SummingReader) -> Generator[bytes, None, tuple[Zxid, int]]:
     kind, _, named = reader.name.partition(".")
     if is_zxid(named) and named != f"{zxid:x}":
         raise MisnamedError(
-            f"{reader.name}: misnamed: the name says that it is as of 0x{named}, but its content is as of {zxid:#x}: "
+            f"{reader.name}: misnamed: the name says zxid 0x{named}, but the content ends at {zxid:#x}: "
             f"rename it to {kind}.{zxid:x}"
         )
     chunks = 0

@@ -87,9 +87,9 @@ def _decoded(encoded: bytes) -> Acl:
 
 _decoded_small = lru_cache(_INTERNED_MAX)(_decoded)
 _decoded_large: Final[dict[bytes, Acl]] = {}
-"""ACLs with more than `_SMALL_BYTES` encoded bytes, by these bytes, the oldest first.
+"""Large ACLs (more than `_SMALL_BYTES` encoded bytes), keyed by their encoding, the oldest first.
 
-A client may send any number, so the sum of these bytes is bounded by `_LARGE_BYTES_MAX`.
+A client may send any number, so the sum of their sizes is bounded by `_LARGE_BYTES_MAX`.
 """
 
 
@@ -342,7 +342,10 @@ _sweep_at = _COMPILED_BYTES_MIN
 
 
 def _compile(acl: Acl, size: int) -> None:
-    """Compile an ACL that is being interned, unless it is short. `size` is the number of its encoded bytes."""
+    """Compile an ACL that is being interned. `size` is the number of its encoded bytes.
+
+    An ACL of at most `_SCANNED_MAX` entries without an address is not compiled, nor one with entries of wrong types.
+    """
     if len(acl) <= _SCANNED_MAX and all(scheme != "ip" for _, scheme, _ in acl):
         return
     if not all(type(perms) is int and type(scheme) is type(name) is str for perms, scheme, name in acl):

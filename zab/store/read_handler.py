@@ -262,7 +262,10 @@ class ReadHandler:
         return _DONE
 
     def _deliver(self, client: Client, event: EventType, path: str, node: Znode | None) -> None:
-        """Deliver an event, without the zxid, which is no longer known, if the client may read the node."""
+        """Deliver an event if the client may read the node, or if the node is gone.
+
+        The event's zxid is -1, because that of the change is no longer known.
+        """
         if node is None or self._allows(node[1], READ, client):
             self._watches.deliver([client], event, path, -1)
 

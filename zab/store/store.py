@@ -114,7 +114,7 @@ class Store:
         return describe_request(request)
 
     def describe_transaction(self, txn: bytes) -> str:
-        """Name a transaction for the log."""
+        """Describe a transaction in one phrase, for log messages."""
         if txn[0] == transactions.CHECKPOINT:
             txn = txn[transactions.CHECKPOINT_HEAD.size :]
         kind, session, _, _ = transactions.HEAD.unpack_from(txn)

@@ -5,8 +5,8 @@ some moment, add a *mark*: a dict that receives the old node of each path at the
 there was no node).
 
 The other tables are changed in place. Their sets of paths and names are dicts without values for two reasons. Dicts
-keep the order of insertion, which is the same on every server. And the cyclic collector does not walk a dict of text,
-however large it is.
+keep the order of insertion, which is the same on every server. And the cyclic collector of CPython up to 3.13 does not
+walk a dict of text, however large it is.
 """
 
 from __future__ import annotations

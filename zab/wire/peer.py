@@ -174,7 +174,7 @@ def encode(message: PeerMessage) -> bytes:
 def decode(channel: Channel, payload: bytes) -> Any:
     """Return the message in a frame's payload. Raise `WireError` if anything in it is malformed.
 
-    Lists and maps are limited because msgpack allocates as many items as a frame announces, before it has read one.
+    Lists are limited and maps are refused: msgpack allocates as many items as a frame announces before it reads one.
     """
     try:
         parts = msgpack.unpackb(

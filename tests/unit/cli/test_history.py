@@ -369,7 +369,7 @@ def test_snapshot_of_zab_under_the_name_of_another_zxid_is_misnamed(data: Path, 
     for name in ("snapshot.20261123", "snapshot.200000009", "backup", "backup.today"):
         (tmp_path / name).write_bytes(content)
     said = run("snapshot", "verify", tmp_path / "snapshot.20261123", status=1)
-    assert "misnamed: the name says that it is as of 0x20261123, but its content is as of 0x200000009" in said
+    assert "misnamed: the name says zxid 0x20261123, but the content ends at 0x200000009" in said
     assert "damaged" not in said
     for name in ("snapshot.200000009", "backup", "backup.today"):
         assert "as of 2/9" in run("snapshot", "verify", tmp_path / name)
@@ -418,7 +418,7 @@ def test_snapshot_without_last_zxid_named_beyond_its_content_is_refused(
     named = tmp_path / name
     without_last_zxid(tmp_path / "taken", named, digest=digest)
     said = run("snapshot", "verify", named, status=1)
-    assert f"the name says that it is as of {int(named.suffix[1:], 16):#x}, but its content ends at 0x2000000" in said
+    assert f"the name says zxid {int(named.suffix[1:], 16):#x}, but the content ends at 0x2000000" in said
     assert said.count(name) == 1
     assert "another server" not in run("import", named, tmp_path / "x", status=1)
     named.rename(tmp_path / "snapshot.200000009")

@@ -268,7 +268,7 @@ def _their_snapshot(
         reader.last_zxid is None and (_may_be_named(zxid, content, reader) or log_reaches(zxid))
     ):
         raise MisnamedError(
-            f"{path}: the name says that it is as of {zxid:#x}, but its content ends at {content:#x}: "
+            f"{path}: the name says zxid {zxid:#x}, but the content ends at {content:#x}: "
             f"rename it to {snapshot_name(content, compression)}"
         )
     return store, content, reader.digest is None or reader.digest.value == store.digest.value

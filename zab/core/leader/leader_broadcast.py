@@ -151,8 +151,9 @@ class LeaderBroadcast(LeaderPhase):
         return first
 
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        """Propose a membership and return its zxid, or raise ConfigError or a subclass of it.
+        """Propose a membership and return its zxid.
 
+        Raise ConfigError or a subclass of it if the change is impossible, and NotLeader if the epoch has no zxid left.
         The membership comes into force when quorums of the old and the new one have acknowledged it.
         """
         log_state, quorums = self._log_state, self._role.quorums

@@ -13,7 +13,10 @@ from zab.core.zxid import EPOCH_MAX, UNKNOWN, Epoch, Millis, ServerId, Ticket
 
 
 class LeaderDiscovery(LeaderPhase):
-    """Lasts from the election until enough servers have promised the epoch of this leader (`_count_promises`)."""
+    """Lasts from the election until enough servers have promised this epoch, and enough have no newer history.
+
+    See `_count_promises`.
+    """
 
     name: ClassVar[str] = "discovery"
     synchronizes: ClassVar[bool] = False

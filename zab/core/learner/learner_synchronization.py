@@ -318,7 +318,7 @@ class LearnerSynchronization(LearnerPhase):
         acknowledged = LearnerAcknowledged(self._role, *state)
         self._role.enter(acknowledged)
         self._out.send(self._role.leader, AckNewLeader(self._epoch))
-        acknowledged.saved(ticket, True)  # proposals after NEWLEADER may be durable, too
+        acknowledged.saved(ticket, True)  # acknowledges later proposals that are durable already
 
     def _require_history(self, message: object) -> None:
         """Raise RemoteProtocolError if NEWLEADER has already ended the leader's history."""

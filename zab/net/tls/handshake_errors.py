@@ -10,7 +10,7 @@ _REASONS: Final = {
     "NO_SHARED_CIPHER": "the two sides allow no common cipher suite",
     "UNSUPPORTED_PROTOCOL": "the two sides allow no common version of TLS",
     "NO_PROTOCOLS_AVAILABLE": "the two sides allow no common version of TLS",
-    "WRONG_VERSION_NUMBER": "the received bytes are not TLS: plain text on a TLS port, or the other way round",
+    "WRONG_VERSION_NUMBER": "the received bytes are not TLS: one side uses TLS, the other plain text",
     "HTTP_REQUEST": "the received bytes are not TLS: plain text on a TLS port",
     "PACKET_LENGTH_TOO_LONG": "the received bytes are not TLS",
     "RECORD_LAYER_FAILURE": "the received bytes are not TLS",

@@ -28,7 +28,7 @@ class ClientPort:
     def __init__(
         self, server: ServerRuntime, host: str | None, port: int, tls_acceptor: TlsAcceptor | None = None
     ) -> None:
-        """Listen on `host`; on all interfaces if it is None."""
+        """`host` is the address to listen on; None: all interfaces."""
         self._server = server
         self._tls_acceptor = tls_acceptor
         self._host = host

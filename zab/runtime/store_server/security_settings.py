@@ -79,7 +79,7 @@ class SecuritySettings:
             "digest": self.digest and super_digest,
             "sasl": self.sasl_users and self.sasl_super,
             "x509": tls and self.x509_super is not None,
-            SUPER: self.providers,  # a user-defined provider may prove a super user in its own way
+            SUPER: self.providers,  # a user-defined provider may authenticate a super user by its own rules
         }
         return evolve(
             access,

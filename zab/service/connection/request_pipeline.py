@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Final, Protocol
 
 from zab.core.errors import LeadersLost, WireError
 from zab.service.authentication import ClientAuthentication
+from zab.service.connection.login import Login, LoginOutcome
 from zab.service.connection.pending_replies import PendingReplies, PendingReply, SendBuffer
 from zab.service.connection.ports import ConnectionPhase, Done, ServerPort, ShellPort
-from zab.service.connection.proofs import Login, LoginOutcome
 from zab.service.throttle import RequestThrottle
 from zab.store.apply import Result
 from zab.store.error_codes import ErrorCode
@@ -143,7 +143,7 @@ class RequestPipeline:
         self._counted = 0
         """This connection's part of the server's `open_requests`."""
         self._arrived_at: float | None = None
-        """The time of the first request taken since all requests were last answered; None if none was taken since."""
+        """The time of the first request since all were last answered, for the latency; None if all are answered."""
         self._done: Done = self.written if server.audit is None else self._audit_and_answer
         """The callback of every write."""
         self._audits: deque[Done | None] = deque()
@@ -337,7 +337,7 @@ class RequestPipeline:
         if not replies:
             self._scans_behind = 0
         if authentication.barred:
-            requests = self._take_proofs(requests)
+            requests = self._take_logins(requests)
         for index, (xid, op, body) in enumerate(requests):
             if client.phase is not _SERVING:
                 # The client has asked to leave, so later requests are dropped. Pings are answered, because the reply to
@@ -557,8 +557,8 @@ class RequestPipeline:
     def _sasl(self, op: int, xid: int, body: bytes) -> None:
         self._conclude(self._login.sasl(op, xid, body, self._now_ms))
 
-    def _take_proofs(self, requests: list[Request]) -> list[Request]:
-        """Take proofs while the client lacks a required identity. Return the requests that are left.
+    def _take_logins(self, requests: list[Request]) -> list[Request]:
+        """Take auth and SASL requests while the client lacks a required identity. Return the requests that are left.
 
         Any other request is refused, which ends the connection, so nothing is left. A pause after a wrong login stops
         early: the requests behind that login are left.

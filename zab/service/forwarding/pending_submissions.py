@@ -146,7 +146,8 @@ class PendingSubmissions:
                 self._open[counter] = submission.request, None
             else:
                 self._close(counter)
-        # The number stays queued and is skipped later. Without a leader for long, such numbers would fill the queue.
+        # Cancelled entries stay in `_unsent` and `_queued`, and are skipped later. A queue with too many is rebuilt:
+        # without a leader they would accumulate.
         if len(self._unsent) > 2 * len(self._open) + SLACK:
             self._unsent = deque(each for each in self._unsent if each in self._open)
         if len(self._queued) > SLACK and self._queued[0].done is None:

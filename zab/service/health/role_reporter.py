@@ -51,4 +51,7 @@ class RoleReporter:
         if node.voting is not self._voting:
             self._voting = node.voting
             if node.voting:
-                self._log.say("healed", why="the leader has sent this server its history: it votes again")
+                self._log.say(
+                    "healed",
+                    why="its history is the leader's, and no promise is missing: it counts again if it is a voter",
+                )

@@ -122,7 +122,7 @@ def decode_names(body: bytes, at: int = 0) -> tuple[list[str], int]:
         start = at + 4
         at = start + length
         if length < 0 or at > end:
-            raise WireError(f"a name has the length {length}, but {end - start} bytes remain")
+            raise WireError(f"a name has the length {length}; at most {end - start} bytes remain")
         try:
             append(body[start:at].decode())
         except UnicodeDecodeError:

@@ -28,7 +28,7 @@ class LoginClient(Protocol):
 
 @frozen
 class LoginOutcome:
-    """The effect of a proof: a frame to send after a pause, or the end of the connection."""
+    """The effect of an auth or SASL request: a frame to send after a pause, or the end of the connection."""
 
     frame: bytes = b""
     ends: bool = False
@@ -46,22 +46,22 @@ class Login:
 
     def authenticate(self, op: int, xid: int, body: bytes, now_ms: int) -> LoginOutcome:
         """Check the credentials of an auth request. The reply does not wait for the replies to earlier requests."""
-        proof, fields = self._client.authentication, decode_request(op, body)
+        auth, fields = self._client.authentication, decode_request(op, body)
         verdict = Verdict.REFUSED
-        proof.guessed_wrong, proof.why = False, "the auth request cannot be decoded, or has no credentials"
+        auth.guessed_wrong, auth.why = False, "the auth request cannot be decoded, or has no credentials"
         if not isinstance(fields, RejectedRequest):
             scheme, credentials = fields[1], fields[2] or b""
-            if proof.may_be_wrong(scheme, credentials) and not self._may_try(now_ms):
-                return LoginOutcome(cut=proof.why)
+            if auth.may_be_wrong(scheme, credentials) and not self._may_try(now_ms):
+                return LoginOutcome(cut=auth.why)
             if fields[2] is not None or scheme != "digest":
-                verdict = proof.authenticate(scheme, credentials)
+                verdict = auth.authenticate(scheme, credentials)
                 self._audit(scheme[:SCHEME_CHARS_SHOWN], verdict is Verdict.PROVED)
         if verdict is Verdict.SENT_AWAY:
             self._warn("client_sent_away")
             self._server.counts.ensemble_auth_fail += 1
-            return LoginOutcome(cut=proof.why)
+            return LoginOutcome(cut=auth.why)
         if verdict is Verdict.PROVED:
-            if proof.guessed_wrong:
+            if auth.guessed_wrong:
                 self._warn("client_not_authenticated")
             return self._outcome(error_reply(xid, 0, 0), False, now_ms)
         self._warn("client_not_authenticated")
@@ -69,12 +69,12 @@ class Login:
 
     def sasl(self, op: int, xid: int, body: bytes, now_ms: int) -> LoginOutcome:
         """Take the next step of a SASL exchange."""
-        proof = self._client.authentication
+        auth = self._client.authentication
         if not self._may_try(now_ms):
-            return LoginOutcome(cut=proof.why)
+            return LoginOutcome(cut=auth.why)
         fields = decode_request(op, body)
-        token, error = proof.sasl(None if isinstance(fields, RejectedRequest) else fields[0])
-        if token is None or proof.proved_by_sasl:
+        token, error = auth.sasl(None if isinstance(fields, RejectedRequest) else fields[0])
+        if token is None or auth.proved_by_sasl:
             self._audit("sasl", token is not None)
         if token is None:
             self._warn("client_not_authenticated")
@@ -87,24 +87,24 @@ class Login:
         return LoginOutcome(error_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH), ends=True)
 
     def _may_try(self, now_ms: int) -> bool:
-        """Return whether the proof may be checked. If not, the caller must cut the connection."""
-        proof = self._client.authentication
-        if self._server.throttles.logins.may_try(proof.host, now_ms):
+        """Return whether credentials may be checked now. If not, the caller must cut the connection."""
+        auth = self._client.authentication
+        if self._server.throttles.logins.may_try(auth.host, now_ms):
             return True
-        proof.why = "not checked, because too many logins from its address failed just now"
+        auth.why = "not checked, because too many logins from its address failed just now"
         self._warn("client_not_authenticated")
         return False
 
     def _outcome(self, frame: bytes, ends: bool, now_ms: int) -> LoginOutcome:
         """Return the outcome with a frame. Wrong credentials are answered after a pause, which slows down guessing."""
-        proof = self._client.authentication
-        pause_ms = self._server.throttles.logins.failed(proof.host, now_ms) if proof.guessed_wrong else 0.0
+        auth = self._client.authentication
+        pause_ms = self._server.throttles.logins.failed(auth.host, now_ms) if auth.guessed_wrong else 0.0
         return LoginOutcome(frame, ends, pause_ms)
 
     def _audit(self, scheme: str, held: bool) -> None:
         if self._server.audit is not None:
-            proof = self._client.authentication
-            self._server.audit.authenticated(self._client.session, proof.identities, proof.host, scheme, held)
+            auth = self._client.authentication
+            self._server.audit.authenticated(self._client.session, auth.identities, auth.host, scheme, held)
 
     def _warn(self, event: str) -> None:
         peer = self._client.peer
