@@ -18,9 +18,9 @@ class ElectionOutcome(Enum):
 
     ELECTED = ""
     NOT_NEEDED = "the leader is already the requested one"
-    PREFERRED_NOT_AVAILABLE = "the preferred leader is not alive or not in the ISR"
-    ELIGIBLE_NOT_AVAILABLE = "no eligible replica is alive"
-    UNKNOWN = "the partition does not exist"
+    PREFERRED_NOT_AVAILABLE = "the preferred leader is not available, or not in the ISR"
+    ELIGIBLE_NOT_AVAILABLE = "no replica is available"
+    UNKNOWN = "the partition does not exist, or its state is not known"
     DELETING = "its topic is being deleted"
 
 
@@ -81,6 +81,7 @@ class PreferredElection:
         """Elect preferred leaders for brokers above `leader.imbalance.per.broker.percentage`.
 
         Only partitions whose preferred leader is live and in the ISR take part, since other elections would fail.
+        Partitions that are being reassigned or deleted do not.
         """
         context = self._context
         limit = context.settings.imbalance_percent

@@ -20,7 +20,7 @@ async def ask_for_elections(
     """Request the election of preferred leaders; with `unclean`, of any live replica for partitions without a live
     leader.
 
-    An unclean election may lose records.
+    An unclean election may lose records. Raise `ElectionUnderWay` if another request is not processed yet.
     """
     data = znodes.elections(partitions, unclean=unclean)
     await session.ensure_path(znodes.PREFERRED.rpartition("/")[0])
