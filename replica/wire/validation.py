@@ -114,8 +114,8 @@ def validate(
 
 
 def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> ExaminedBatch | None:
-    """Do the slow part of `validate` for a client's batch. Return None if `validate` will refuse the batch by its
-    header.
+    """Do the slow part of `validate` for a client's batch. With `codec`, also recompress the batch. Return None if
+    `validate` will refuse the batch by its header.
 
     The result does not mean that the batch is valid: its checksum, for example, is checked only by `validate`.
     """

@@ -242,7 +242,7 @@ class ReplicaFetcher:
     # -- answers -------------------------------------------------------------------------------------------
 
     def failed(self, request: LeaderRequest, now: int) -> None:
-        """Back off after a request without an answer."""
+        """Back off after a request that got no answer, or was refused as a whole."""
         asked = dict(_asked(request))
         if self._in_flight is request:
             asked |= {where: wanted.leader_epoch for where, wanted in self._session.sent.items()}

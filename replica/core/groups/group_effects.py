@@ -138,7 +138,7 @@ class OffsetsExpired:
 
 @frozen
 class MemberDropped:
-    """A member that was removed although it sent no LeaveGroup."""
+    """A member, or a pending member id, that was removed without a LeaveGroup."""
 
     group: str
     member: str

@@ -50,7 +50,7 @@ class ExaminedBatch:
     least_delta     the smallest timestamp delta of its records
     greatest_delta  the largest timestamp delta of its records
     all_keyed       the examination checked that each record has a key, as a compacted log requires
-    refusal         the error in its records; then only `data` is valid, too
+    refusal         the error in its records; of the other fields, only `data` is valid then
     """
 
     data: bytes
