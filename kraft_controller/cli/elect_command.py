@@ -119,6 +119,8 @@ def _row(
         outcome = "not needed" if _fine(before, where, unclean) else "elected"
     elif gone:
         outcome = "the topic was deleted"
+    elif where.topic in after.deleting:
+        outcome = "the topic is being deleted"
     elif unclean:
         outcome = "none of its replicas is available"
     elif first not in after.brokers:
