@@ -97,8 +97,8 @@ class BrokerCommandQueue:
         return not before
 
     def replied(self, answer: object) -> CommandReply:
-        """Handle the reply to the command in flight, which is then complete. Raise `WrongReply` if it is another
-        reply."""
+        """Handle the reply to the command in flight, which is then complete. Raise `WrongReply` if it does not
+        belong to that command."""
         sent = self._in_flight
         if sent is None or not isinstance(answer, Answer) or answer.number != sent.number:
             raise WrongReply("the reply does not belong to the command in flight")

@@ -132,8 +132,8 @@ class GroupCoordinator:
         """Handle a request. Refuse it if this broker does not coordinate the group.
 
         While a group loads, Heartbeat succeeds and SyncGroup is answered with REBALANCE_IN_PROGRESS, as in Kafka's
-        GroupCoordinator, so members keep their assignments. Joins and commits of clients without a member id
-        create an unknown group. OffsetFetch and DescribeGroup succeed without one; other requests fail.
+        GroupCoordinator, so members keep their assignments. Joins without a member id, and commits without a
+        generation, create an unknown group. OffsetFetch and DescribeGroup succeed without one; other requests fail.
         """
         match ask:
             case Join():
