@@ -18,7 +18,7 @@ class PartitionPhase(Enum):
     ONLINE = "OnlinePartition"
     """The partition has a leader."""
     OFFLINE = "OfflinePartition"
-    """The leader failed, and no other one is elected yet."""
+    """The leader failed and no other one is elected yet, or the topic is being deleted."""
 
 
 class ReplicaPhase(Enum):

@@ -194,7 +194,7 @@ def _framed(data: Bytes, at: int, rules: Rules) -> Header:
     if left and size > left:
         raise corrupt(f"a batch is truncated: {left} bytes are left of {size if left >= PREFIX.size else 'its header'}")
     if size < HEADER_BYTES or left < HEADER_BYTES:
-        raise _invalid(f"the batch has {min(size, left)} bytes, but the header alone needs {HEADER_BYTES}")
+        raise _invalid(f"the size of the batch is {min(size, left)}, but the header alone needs {HEADER_BYTES} bytes")
     return parse_header(data, at)
 
 
@@ -317,7 +317,7 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
         else:
             size, at = decode(data, at, 32)
             if size < 0:
-                raise ValueError(f"record {number} has a key of {size} bytes")
+                raise ValueError(f"record {number} has a key of the negative size {size}")
             at += size
         value_at = at
         size = data[at]  # of the value

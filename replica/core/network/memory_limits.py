@@ -63,8 +63,8 @@ class ListenerMemory:
         self.partial_requests = PartialRequests()
 
     def response_bytes_max(self, unsent_bytes_total_max: int) -> int:
-        """Return the limit of the next fetch response: a quarter of the free memory.
+        """Return the limit of the next fetch response: a quarter of the free memory, but at least 64 KiB.
 
-        So clients that never read cannot use up the memory, however many they are.
+        So clients that never read leave memory for the others.
         """
         return max((unsent_bytes_total_max - self.unsent_bytes) // 4, _RESPONSE_BYTES_LEAST)
