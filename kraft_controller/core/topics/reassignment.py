@@ -1,4 +1,4 @@
-"""Partition reassignment (KIP-455): moving replicas to other brokers without reducing the number of in-sync replicas.
+"""Partition reassignment (KIP-455): moving replicas to other brokers. New ones are in sync before others are removed.
 
 Phase A adds the target replicas to the assignment, and they begin to fetch. Phase B begins when all target replicas are
 in the ISR: a target replica leads, and the other replicas are stopped and deleted. The topic's node lists

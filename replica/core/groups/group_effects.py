@@ -66,8 +66,8 @@ Record: TypeAlias = OffsetRecord | GroupRecord
 class GroupAppend:
     """A request to write records to a partition of the offsets topic as one batch.
 
-    Call `appended` when they are committed. Write only as the leader of the partition, in this leader epoch or a later
-    one.
+    Call `appended` when they are committed, or the write has failed. Write only as the leader of the partition, in this
+    leader epoch or a later one.
     """
 
     id: AppendId

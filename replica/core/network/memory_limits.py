@@ -59,7 +59,7 @@ class ListenerMemory:
         self.request_bytes = 0
         """Bytes of requests that are queued or in progress."""
         self.unsent_bytes = 0
-        """Bytes of responses that clients have not received yet."""
+        """Bytes of responses that are not sent yet."""
         self.partial_requests = PartialRequests()
 
     def response_bytes_max(self, unsent_bytes_total_max: int) -> int:
