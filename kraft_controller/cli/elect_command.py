@@ -54,7 +54,8 @@ async def _preferred(session: zab.Session, arguments: Arguments) -> int:
 
 @elect.verb(
     "unclean",
-    "Elect any live replica for partitions without a leader. Records that the elected replica lacks are lost.",
+    "Elect a leader for partitions without one: an ISR member if one is alive, else any live replica. "
+    "Records that it lacks are lost.",
 )
 @_partitions
 @_wait_s

@@ -42,7 +42,8 @@ class PreferredElection:
     def elect(
         self, partitions: Iterable[TopicPartition], *, unclean: bool = False
     ) -> StoreRequests[dict[TopicPartition, ElectionOutcome]]:
-        """Elect preferred leaders; with `unclean`, any live replica for partitions without a live leader."""
+        """Elect preferred leaders; with `unclean`, leaders of partitions without a live one, from outside the ISR if no
+        ISR member is live. Return the outcome for each partition."""
         context = self._context
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         held: list[TopicPartition] = []
