@@ -1,6 +1,6 @@
 """Execution of store requests on a session. Operations that a procedure yields together are in flight together.
 
-Reads without a watch are combined: one request reads many nodes.
+The data of nodes that are read without a watch is requested together: one request reads many nodes.
 """
 
 from __future__ import annotations
