@@ -109,7 +109,7 @@ class ControllerFailover:
         yield from self._topics.read_defaults()
         context.brokers.update((yield from self._brokers.read(*registered)))
         yield from self._topics.read_topics(sorted(names))
-        # A partition without a state node is new: the previous controller stopped before creating it.
+        # A partition without a state node is new: no replica was available, or the previous controller stopped before.
         failures: Failures = {}
         yield from self._partitions.read_states(list(context.all_partitions()), failures)
         return tuple(deletions)

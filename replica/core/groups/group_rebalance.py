@@ -212,7 +212,7 @@ class GroupRebalance:
             if error is E.NONE:
                 group.saved_at = max(group.saved_at, at)
             if group.state is not S.COMPLETING_REBALANCE or group.generation != generation:
-                return  # a member joined or left meanwhile, so all members must join again
+                return  # another rebalance has begun meanwhile, or the group has moved
             if error is not E.NONE:
                 self._take_back(group, group_error(error), later)
                 why = f"its assignment could not be written: {error.name}"
