@@ -29,7 +29,7 @@ def brokers() -> None:
     zab-broker brokers list
     zab-broker brokers describe 1 --json
 
-    A broker is registered for as long as its session with the store lasts. It gets a new broker epoch at each start.
+    A broker is registered for as long as its session with the store lasts. Each registration has a new broker epoch.
     """
 
 

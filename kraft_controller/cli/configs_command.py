@@ -1,4 +1,4 @@
-"""`zab-broker configs`: dynamic settings of topics, brokers, clients and users."""
+"""`zab-broker configs`: dynamic settings of topics, brokers, clients, users and IP addresses."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class _Configs(StoreVerbs):
 
 @click.group(cls=_Configs)
 def configs() -> None:
-    """Show and change dynamic settings of topics, brokers, clients and users. Brokers apply changes at once.
+    """Show and change dynamic settings of topics, brokers, clients, users and addresses. Brokers apply them at once.
 
     \b
     zab-broker configs describe topics orders
-    zab-broker configs describe topics orders --all                the defaults, too
+    zab-broker configs describe topics orders --all                the built-in defaults, too
     zab-broker configs alter topics orders --set retention.ms=86400000 --set min.insync.replicas=2
     zab-broker configs alter brokers --default --set log.retention.ms=604800000
     zab-broker configs delete topics orders --unset retention.ms
@@ -87,7 +87,7 @@ def _named(arguments: Arguments) -> Entity:
 
 @configs.verb("describe", "Show settings. NAME is a topic, a broker id, ...; without it, all entities with settings.")
 @_entity
-@click.option("--all", is_flag=True, help="Also show keys that are not set, with their defaults.")
+@click.option("--all", is_flag=True, help="Also show keys that are not set, with their built-in defaults.")
 async def _describe(session: zab.Session, arguments: Arguments) -> int:
     one = arguments.name is not None or arguments.default
     wanted = [_named(arguments)] if one else await entities(session, arguments.kind)
@@ -141,10 +141,10 @@ async def _change(session: zab.Session, arguments: Arguments, put: dict[str, str
             if key.idle:
                 progress(f"note: {key.name} has no effect in this broker: {key.idle}")
         if entity.kind == "brokers" and entity.name != DEFAULT and put and await _is_not_there(session, entity):
-            progress(f"warning: no broker {entity.name} is registered; the setting applies once it registers")
+            progress(f"warning: broker {entity.name} is not registered; the setting applies once it registers")
         missing = sorted(set(remove) - set(await read_config(session, entity)))
         if missing:
-            raise Failed(f"{entity.path}: {', '.join(missing)} is not set")
+            raise Failed(f"{entity.path}: not set: {', '.join(missing)}")
         after = await alter_config(session, entity, _kept(entity, put), remove)
     except (ConfigError, NoSuchEntity, DamagedNode) as error:
         raise Failed(str(error)) from None
@@ -162,7 +162,7 @@ _MECHANISMS = {mechanism.value: mechanism for mechanism in Mechanism}
 
 
 def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
-    """Replace passwords by SCRAM credentials."""
+    """Replace the passwords in the settings of a user by SCRAM credentials."""
     if entity.kind == "clients" or not entity.path.startswith("users/"):
         return put
     return {
@@ -172,8 +172,10 @@ def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
 
 
 def _shown(key: str, text: str) -> str:
-    """Return the value; for a SCRAM credential only the number of iterations, since the rest would help to guess the
-    password."""
+    """Return the text to show for a value, without secrets.
+
+    Of a SCRAM credential, show only the number of iterations, since the rest would help to guess the password.
+    """
     if key not in _MECHANISMS:
         return shown(key, text)
     try:

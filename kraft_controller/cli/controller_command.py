@@ -25,8 +25,8 @@ def controller() -> None:
     zab-broker controller show
     zab-broker controller resign --wait
 
-    `show` exits with 1 if there is no controller, or if a node with a request to the controller cannot be parsed. A
-    controller that has resigned may be elected again.
+    `show` exits with 1 if there is no controller, or if one of its nodes, or a node with a request to it, cannot be
+    parsed. A controller that has resigned may be elected again.
     """
 
 
@@ -35,9 +35,9 @@ async def _show(session: zab.Session, arguments: Arguments) -> int:
     acting, epoch = await read_acting(session), await read_epoch(session)
     wrong = await read_wrong_requests(session)
     for why in wrong:
-        progress(f"damaged: {why}; the controller ignores it: remove or rewrite the node")
+        progress(f"damaged: {why}; remove or rewrite the node")
     if acting is None:
-        progress(f"there is no controller; the last one had epoch {epoch}")
+        progress(f"there is no controller; the last known epoch is {epoch}")
         show(arguments.json, [], ["id", "epoch", "since"])
         return FAILED
     since = datetime.fromtimestamp(acting.since_ms / 1000).astimezone().isoformat(" ", "seconds")

@@ -27,7 +27,7 @@ def elect() -> None:
     zab-broker elect preferred orders payments:3   all partitions of one topic, and one of another
     zab-broker elect unclean orders:0 --yes        any live replica, if no ISR member is alive: loses records
 
-    Exits with 1 if a named partition does not get the requested leader.
+    Exits with 1 if any of these partitions does not have the requested leader afterwards.
     """
 
 
@@ -44,7 +44,7 @@ _wait_s: Final = click.option(
 
 @elect.verb(
     "preferred",
-    "Elect the first replica, if it is alive and in the ISR. Default: for every partition with another leader.",
+    "Elect the first replica, if it is alive and in the ISR. Default: for every partition that it does not lead.",
 )
 @_partitions
 @_wait_s
@@ -53,14 +53,16 @@ async def _preferred(session: zab.Session, arguments: Arguments) -> int:
 
 
 @elect.verb(
-    "unclean", "Elect any live replica for partitions without a leader. Records that only dead replicas have are lost."
+    "unclean",
+    "Elect a leader for partitions without one: an ISR member if one is alive, else any live replica. "
+    "Records that it lacks are lost.",
 )
 @_partitions
 @_wait_s
 @click.option("--yes", is_flag=True, help="Confirm that records may be lost.")
 async def _unclean(session: zab.Session, arguments: Arguments) -> int:
     if not arguments.yes:
-        raise Misused("records that only dead replicas have would be lost; confirm with --yes")
+        raise Misused("records that the elected replicas lack would be lost; confirm with --yes")
     return await _elect(session, arguments, unclean=True)
 
 
@@ -88,7 +90,7 @@ async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -
 
 def selected(cluster: ClusterDescription, names: Sequence[str]) -> list[TopicPartition]:
     """Return the named partitions: `t` means all of topic t, `t:0` one partition. Without names, return all
-    partitions."""
+    partitions. Raise `Failed` if one does not exist."""
     found: dict[TopicPartition, None] = {}
     for name in names:
         topic, colon, number = name.partition(":")
@@ -118,12 +120,14 @@ def _row(
         outcome = "not needed" if _fine(before, where, unclean) else "elected"
     elif gone:
         outcome = "the topic was deleted"
+    elif where.topic in after.deleting:
+        outcome = "the topic is being deleted"
     elif unclean:
-        outcome = "none of its replicas is alive"
+        outcome = "none of its replicas is available"
     elif first not in after.brokers:
         outcome = f"the preferred broker {first} is not alive"
     else:
-        outcome = f"the preferred broker {first} is not in the ISR"
+        outcome = f"the preferred broker {first} is not in the ISR, or is shutting down"
     leader = None if gone else after.leader(where)
     return {
         "partition": str(where),

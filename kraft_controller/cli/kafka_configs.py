@@ -38,7 +38,7 @@ _PARSER: Final = click.Command(
 
 
 def as_verbs(arguments: Sequence[str]) -> list[str]:
-    """Translate Kafka's options. Arguments in the form of `zab-broker configs` are returned unchanged."""
+    """Translate Kafka's options. Arguments without `--alter` and `--describe` are returned unchanged."""
     if "--alter" not in arguments and "--describe" not in arguments:
         return list(arguments)
     words = [word for each in arguments for word in (("--entity-name", "") if each == _DEFAULT else (each,))]
@@ -48,9 +48,9 @@ def as_verbs(arguments: Sequence[str]) -> list[str]:
         raise Misused(f"options of kafka-configs.sh: {error.format_message()}") from None
     given, rest = Arguments(**context.params), context.args
     if given.bootstrap_server or given.bootstrap_controller:
-        raise Misused("--bootstrap-server: configurations are changed in the store: use --zookeeper HOST:PORT")
+        raise Misused("configurations are in the store: use --zookeeper HOST:PORT in place of --bootstrap-...")
     if given.alter == given.describe:
-        raise Misused("either --alter or --describe is required")
+        raise Misused("use either --alter or --describe, not both")
     made = ["alter" if given.alter else "describe", *_entity(given)]
     store = given.store or given.zookeeper
     made += ["--store", store] if store else []

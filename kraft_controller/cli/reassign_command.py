@@ -59,7 +59,7 @@ _preserve: Final = click.option("--preserve-throttles", is_flag=True, help="Keep
     help='In Kafka\'s format: {"topics":[{"topic":"t"}]}.',
 )
 @click.option("--brokers", metavar="B,B", help="The brokers to use.  [default: all that are registered]")
-@click.option("--ignore-racks", is_flag=True, help="Allow replicas of a partition to share a rack.")
+@click.option("--ignore-racks", is_flag=True, help="Assign replicas without regard to racks.")
 async def _generate(session: zab.Session, arguments: Arguments) -> int:
     cluster = await describe_cluster(session)
     report_damage(cluster)
@@ -115,7 +115,8 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
 
 @reassign.verb(
     "verify",
-    "Show the progress of a plan. When it is complete, remove its throttles and exit with 0. PLAN may be - for stdin.",
+    "Show the progress of a plan. Remove its throttles when its moves have ended, and exit with 0 if it is complete. "
+    "PLAN may be - for stdin.",
 )
 @_plan_argument
 @_preserve

@@ -54,7 +54,9 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         help="Authenticate to the store with SASL DIGEST-MD5.",
     ),
     click.option(
-        "--set-acl", is_flag=True, help="Allow only this identity to change new nodes, like zookeeper.set.acl=true."
+        "--set-acl",
+        is_flag=True,
+        help="Allow only the identity of this command to change new nodes, like zookeeper.set.acl=true.",
     ),
     click.option("--tls", is_flag=True, help="Use TLS. Implied by --ca, --cert and --key."),
     click.option("--ca", type=FILE, metavar="FILE", help="The authority that signs the servers' certificates (PEM)."),

@@ -232,7 +232,9 @@ def _deleting(cluster: ClusterDescription, name: str) -> str:
     "Show leader, replicas and in-sync replicas of each partition. With a filter, exit with 1 if it finds any.",
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@click.option("--under-replicated", is_flag=True, help="Only partitions with a replica outside the ISR.")
+@click.option(
+    "--under-replicated", is_flag=True, help="Only partitions with fewer live in-sync replicas than replicas."
+)
 @click.option("--unavailable", is_flag=True, help="Only partitions without a live leader.")
 @click.option(
     "--under-min-isr", is_flag=True, help="Only partitions that refuse acks=all, since their ISR is too small."

@@ -62,8 +62,8 @@ class BrokerChanges:
     # -- registrations -----------------------------------------------------------------------------------
 
     def process_list(self) -> StoreRequests[BrokerDifference]:
-        """Read the registered brokers and process the differences. A bounced broker is processed as failed and then
-        started."""
+        """Read the registered brokers, and process and return the differences. A bounced broker is processed as failed
+        and then started."""
         registered = yield from self._store.registered_brokers()
         return (yield from self.process(registered))
 
@@ -87,7 +87,7 @@ class BrokerChanges:
         return seen
 
     def read(self, *brokers: BrokerId) -> StoreRequests[dict[BrokerId, Broker]]:
-        """Read registrations. Return those that exist and can be parsed."""
+        """Read registrations. Return those that exist and can be parsed, and report damaged ones."""
         wanted = sorted(brokers)
         if not wanted:
             return {}
@@ -118,7 +118,8 @@ class BrokerChanges:
         """Elect other leaders for the partitions of failed brokers, which are no longer in the context, and shrink the
         ISRs (onBrokerFailure).
 
-        All leaderless partitions take part in the election, since one of them may now have an eligible replica.
+        As in Apache Kafka, all leaderless partitions take part in the election. The deletion of replicas of the failed
+        brokers is suspended.
         """
         context = self._context
         dead = tuple(dead)
@@ -176,7 +177,8 @@ class BrokerChanges:
         """Move leadership off a broker and stop its followers (processControlledShutdown).
 
         Return the partitions that it still leads. If there are any, the broker repeats its request. Partitions with a
-        single replica, and those of topics that are being deleted, are neither moved nor returned.
+        single replica or without a known state, and those of topics that are being deleted, are neither moved nor
+        returned.
         """
         context = self._context
         context.shutting_down.add(broker)

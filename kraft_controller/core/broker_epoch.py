@@ -9,7 +9,7 @@ from kraft_controller.core.names import BrokerEpoch
 NO_EPOCH: Final = BrokerEpoch(-1)
 """The epoch of a broker that has not registered. Every other epoch is greater."""
 UNREGISTERED: Final = BrokerEpoch((1 << 63) - 1)
-"""The fence of a process that has just started. It refuses every command."""
+"""The fence of a process that has just started. No broker epoch reaches it."""
 
 
 class BrokerEpochFence:

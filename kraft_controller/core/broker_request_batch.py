@@ -26,10 +26,10 @@ class CommandSink(Protocol):
     """Delivers commands to brokers. Implemented by `command_channel.CommandChannel`."""
 
     def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """Open a queue for each new broker, and drop the queues of brokers that are not registered any more."""
+        """Open a queue for each new registration, and drop the queues of former ones."""
 
     def send(self, to: BrokerId, command: Command) -> None:
-        """Append a command to the broker's queue."""
+        """Append a command to the broker's queue. Drop it if there is no queue for the command's broker epoch."""
 
     def close(self) -> None:
         """Drop all queues at the end of a term, so that none of their commands is sent any more."""
@@ -110,7 +110,8 @@ class BrokerRequestBatch:
         stops[tp] = Stop(tp, epoch, delete or (tp in stops and stops[tp].delete))
 
     def send(self, sink: CommandSink) -> None:
-        """Pass all collected commands to the sink, and start an empty batch (sendRequestsToBrokers)."""
+        """Report the registered brokers to the sink, pass it all collected commands, and start an empty batch
+        (sendRequestsToBrokers)."""
         sink.update_brokers(self._context.brokers)
         for broker, command in self.take():
             sink.send(broker, command)
@@ -149,7 +150,8 @@ class BrokerRequestBatch:
         return context.me, context.epoch, BrokerEpoch(-1) if known is None else known.epoch
 
     def _metadata_roles(self, partitions: Iterable[TopicPartition]) -> tuple[Role, ...]:
-        """Return the roles of the partitions whose topic and state are known."""
+        """Return the roles of the partitions whose topic and state are known. If the topic is being deleted, the leader
+        is `DELETED`."""
         context = self._context
         roles = []
         for tp in partitions:

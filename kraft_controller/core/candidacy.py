@@ -97,8 +97,8 @@ class Candidacy:
     def controller_changed(self) -> None:
         """Handle a change of `/controller`, reported by the watch.
 
-        In a term the first change may be the creation of this broker's own node, so the driver verifies the node once
-        after the election. A later change ends the term.
+        In a term, a change before the node is verified is ignored, since it may be the creation of this broker's own
+        node. A later change ends the term.
         """
         if self.phase is CandidacyPhase.STANDING:
             self._missed_change = True
@@ -108,7 +108,8 @@ class Candidacy:
             self.term_ended(failed=False)
 
     def verified(self, owned: bool) -> None:
-        """Report whether `/controller` belongs to this broker, as read with a watch after the election."""
+        """Handle the first read of `/controller` with a watch after the election. End the term if the node does not
+        belong to this broker."""
         if self.phase is CandidacyPhase.LEADING:
             self._verified = True
             if not owned:

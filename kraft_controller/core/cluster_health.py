@@ -25,7 +25,7 @@ class Health:
     """Partitions without a live leader."""
     under_replicated: int = 0
     under_min_isr: int = 0
-    """Partitions with fewer in-sync replicas than `min.insync.replicas`, which refuse acks=all."""
+    """Partitions with too few live in-sync replicas for acks=all (`min.insync.replicas`)."""
     at_min_isr: int = 0
     """Partitions that refuse acks=all if one more replica leaves the ISR."""
     imbalanced: int = 0
@@ -39,7 +39,7 @@ class Health:
     waiting_for_deletion: int = 0
     """Topics whose deletion cannot proceed at present."""
     offline_replicas: int = 0
-    """Replicas in failed log directories."""
+    """Replicas that their brokers cannot use, in failed log directories for example."""
     replicas_to_delete: int = 0
     replicas_ineligible: int = 0
     """Replicas that cannot be deleted at present."""
@@ -52,7 +52,7 @@ class Health:
         conditions = (
             (self.offline, "partition without a leader", "partitions without a leader"),
             (self.under_min_isr, "partition that refuses acks=all", "partitions that refuse acks=all"),
-            (self.offline_replicas, "replica on a failed disk", "replicas on failed disks"),
+            (self.offline_replicas, "replica that its broker cannot use", "replicas that their brokers cannot use"),
         )
         return tuple(f"{count} {one if count == 1 else many}" for count, one, many in conditions if count)
 

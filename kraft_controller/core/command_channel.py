@@ -50,7 +50,7 @@ class CommandReply:
     event: Event | None
     """The event that the reply causes, if any."""
     refused: Mapping[TopicPartition, int]
-    """The roles that the broker refused, with their error codes."""
+    """The roles that the broker refused, with their error codes. Those in failed log directories are left out."""
     stale_controller_epoch: bool
     """True if the broker knows a newer controller epoch."""
 
@@ -97,7 +97,8 @@ class BrokerCommandQueue:
         return not before
 
     def replied(self, answer: object) -> CommandReply:
-        """Handle the reply to the command in flight, which is then complete."""
+        """Handle the reply to the command in flight, which is then complete. Raise `WrongReply` if it does not
+        belong to that command."""
         sent = self._in_flight
         if sent is None or not isinstance(answer, Answer) or answer.number != sent.number:
             raise WrongReply("the reply does not belong to the command in flight")
@@ -158,7 +159,7 @@ class CommandChannel:
         self._numbers = count(1)
 
     def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """Open a queue for each new broker, and drop the queues of brokers that are not registered any more."""
+        """Open a queue for each new registration, and drop the queues of former ones."""
         for ident, queue in list(self._queues.items()):
             broker = brokers.get(ident)
             if broker is None or broker.epoch != queue.broker.epoch:

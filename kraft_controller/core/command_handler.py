@@ -36,7 +36,7 @@ class ControllerCommandHandler:
         report_misaddressed: Callable[[BrokerId], None] = lambda other: None,
     ) -> None:
         self._epoch = epoch
-        """Returns the broker epoch. Commands for an older one are refused."""
+        """Returns the broker epoch. Commands for an older one are refused; -1 in a command matches any."""
         self._execute = execute
         self._me = me
         """The id of this broker; with None, commands for any addressee are accepted."""
@@ -50,7 +50,7 @@ class ControllerCommandHandler:
         """The newest correlation id of an accepted command of `controller_epoch`."""
 
     def handle(self, numbered: Numbered) -> Answer:
-        """Execute a command without a break."""
+        """Execute a command without a break, unless it is fenced. Return the reply."""
         error = self._fence(numbered)
         return Answer(numbered.number, error, {} if error else dict(self._execute(numbered.command)))
 

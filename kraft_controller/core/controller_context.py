@@ -70,7 +70,7 @@ class ControllerContext:
         self.replicas: dict[Replica, ReplicaPhase] = {}
         """The phase of each replica in the replica state machine. A missing one means NonExistentReplica."""
         self.offline_dirs: dict[BrokerId, set[TopicPartition]] = {}
-        """Replicas in failed log directories, as reported by their brokers."""
+        """Replicas that their brokers reported as unusable, in failed log directories for example."""
         self.deleting: dict[str, None] = {}
         """Topics being deleted, in the order of the requests."""
         self.deletion_waits: dict[str, str] = {}
@@ -99,7 +99,7 @@ class ControllerContext:
 
     def online(self, tp: TopicPartition, *, shutting_down_too: bool = False) -> frozenset[BrokerId]:
         """Return the brokers whose replica of this partition is usable: the broker is live, or with `shutting_down_too`
-        at least registered, and its log directory is online."""
+        at least registered, and has not reported the replica as unusable."""
         return frozenset(
             broker
             for broker in self.assignment(tp).replicas
@@ -244,8 +244,8 @@ class ControllerContext:
         return [tp for tp in found if not self.is_deleting(tp.topic)]
 
     def imbalance(self) -> Mapping[BrokerId, tuple[int, int]]:
-        """Return two counts for each broker: the partitions that prefer it, and those of them that another broker
-        leads."""
+        """Return two counts for each broker: the partitions that prefer it, and those of them that it does not lead.
+        Topics that are being deleted do not count."""
         counted: dict[BrokerId, tuple[int, int]] = {}
         for tp, state in self.states.items():
             replicas = self.assignment(tp).replicas

@@ -109,7 +109,7 @@ class LeaderAndIsrReplied:
 
 @frozen
 class StopReplicaReplied:
-    """A broker has processed the deletion of replicas."""
+    """A broker has replied to an order to delete replicas."""
 
     broker: BrokerId
     epoch: BrokerEpoch
@@ -163,7 +163,7 @@ Event: TypeAlias = (
 
 
 class StaleBrokerEpoch(Exception):
-    """The request belongs to an earlier registration: the broker has registered again since."""
+    """The broker epoch of the request is not that of the broker's registration, as far as this controller knows."""
 
 
 class BrokerNotAvailable(Exception):

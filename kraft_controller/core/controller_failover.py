@@ -1,7 +1,7 @@
 """The steps of a broker that was elected controller (onControllerFailover in Apache Kafka).
 
-Every list and node is watched from its first read on, so no change is missed. Operations that the previous controller
-left unfinished are resumed.
+Lists, and the nodes of brokers, topics and requests, are watched from their first read on, so no change is missed.
+Operations that the previous controller left unfinished are resumed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class ControllerFailover:
     def _read_cluster(self) -> StoreRequests[tuple[str, ...]]:
         """Read brokers, topics, configurations and states into the context; return the requested topic deletions.
 
-        Pending notifications of brokers are removed, since the states are read afterwards.
+        Pending notifications of brokers are removed: the states are read afterwards, and the replies to the first
+        LeaderAndIsr name unusable replicas.
         """
         context, store = self._context, self._store
         lists: list[StoreRequests[Any]] = [
@@ -108,7 +109,7 @@ class ControllerFailover:
         yield from self._topics.read_defaults()
         context.brokers.update((yield from self._brokers.read(*registered)))
         yield from self._topics.read_topics(sorted(names))
-        # A partition without a state node is new: the previous controller stopped before creating it.
+        # A partition without a state node is new: no replica was available, or the previous controller stopped before.
         failures: Failures = {}
         yield from self._partitions.read_states(list(context.all_partitions()), failures)
         return tuple(deletions)
@@ -117,7 +118,8 @@ class ControllerFailover:
         """Raise `/controller_epoch` if a state was written under a newer epoch than this controller's.
 
         Then the node was removed or set back by hand, and brokers would ignore this controller's commands as outdated.
-        The write fences this controller, and the next one continues from the raised epoch.
+        The write fences this controller, so raise `ControllerMoved`. The next controller continues from the raised
+        epoch.
         """
         context = self._context
         newest = max((state.controller_epoch for state in context.states.values()), default=context.epoch)
@@ -150,7 +152,7 @@ class ControllerFailover:
 
     def _start_replicas(self) -> list[Replica]:
         """Initialize the replica state machine. Return the replicas whose brokers are not in the context: failed or
-        restarted ones."""
+        restarted ones. Topics that are being deleted, and partitions without a state, are left out."""
         context = self._context
         online: list[Replica] = []
         offline: list[Replica] = []

@@ -63,7 +63,7 @@ class ElectionRequest:
 
     partitions: tuple[TopicPartition, ...]
     unclean: bool = False
-    """Elect any live replica of partitions without a live leader."""
+    """Elect leaders of partitions without a live one, from outside the ISR if no ISR member is live."""
 
 
 WriteResult: TypeAlias = Written | Changed | Missing

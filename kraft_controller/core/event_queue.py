@@ -30,8 +30,8 @@ class NotController(Exception):
 
 
 class EventFailed(Exception):
-    """The controller raised an unexpected exception while it processed this event. Another controller would raise the
-    exception, too."""
+    """The controller raised an unexpected exception while it processed this event. Another controller would
+    probably raise it, too."""
 
 
 class EventResult:
@@ -96,7 +96,8 @@ class EventQueue:
             self._put(event, None)
 
     def ask(self, event: Event, on_done: Callable[[], None]) -> EventResult:
-        """Add a request. `on_done` is called when its result is available."""
+        """Add a request. `on_done` is called when its result is available. After the end of the term, the request fails
+        at once."""
         result = EventResult(on_done)
         if self.closed:
             result.fail(NotController(_LOST))
@@ -150,7 +151,7 @@ def process_event(controller: KafkaController, queued: QueuedEvent) -> StoreRequ
 
     A refused request fails alone. Any other exception may leave the context inconsistent: it is raised, and the term
     ends. The requester then receives `NotController` and repeats the request to the next controller. After an
-    unexpected exception it receives `EventFailed` instead, since the next controller would raise the same exception.
+    unexpected exception it receives `EventFailed` instead, since the next controller would probably raise it, too.
     """
     result = queued.result
     try:

@@ -1,6 +1,6 @@
 """One term of a broker as controller: its parts, and the procedure for each event (KafkaController in Apache Kafka).
 
-Events are processed one at a time. When all writes of an event are confirmed, its commands are sent.
+Events are processed one at a time. Commands are sent when all preceding writes are confirmed.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def wrong_with_name(name: str) -> str | None:
     if not name:
         return "the topic name is empty"
     if name in (".", ".."):
-        return f"{name!r} is not a valid topic name: it would name a directory"
+        return f"{name!r} is not a valid topic name: '.' and '..' are reserved"
     if len(name) > NAME_MAX:
         return f"a topic name has at most {NAME_MAX} characters; this one has {len(name)}"
     if not _LEGAL.fullmatch(name):
@@ -68,7 +68,8 @@ def wrong_with_name(name: str) -> str | None:
 
 
 def metric_name(topic: str) -> str:
-    """Return the name in metrics, which write both `.` and `_` as `_`. Names collide if these are equal."""
+    """Return the topic's name in metrics, which write both `.` and `_` as `_`. Two topics collide if their names in
+    metrics are equal."""
     return topic.replace(".", "_")
 
 

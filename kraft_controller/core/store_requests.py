@@ -25,7 +25,7 @@ class RepliesLost(Exception):
 
 
 class ControllerMoved(Exception):
-    """Another broker is the controller. No write of this controller is applied any more."""
+    """This broker's term as controller is over. No write of this controller is applied any more."""
 
 
 # -- operations ------------------------------------------------------------------------------------------

@@ -14,17 +14,17 @@ class PartitionPhase(Enum):
     NON_EXISTENT = "NonExistentPartition"
     """Not created yet, or deleted."""
     NEW = "NewPartition"
-    """Assigned to brokers, but without a leader so far."""
+    """Assigned to brokers, but without a known state so far."""
     ONLINE = "OnlinePartition"
     """The partition has a leader."""
     OFFLINE = "OfflinePartition"
-    """The leader failed, and no other one is elected yet."""
+    """The leader failed and no other one is elected yet, or the topic is being deleted."""
 
 
 class ReplicaPhase(Enum):
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
-    """The broker was ordered to start the replica, as a follower."""
+    """Newly assigned to the broker, by the creation of the partition or by a reassignment."""
     ONLINE = "OnlineReplica"
     """The broker is live and was sent the replica's role."""
     OFFLINE = "OfflineReplica"

@@ -45,7 +45,7 @@ async def run_bounded(calls: Iterable[Callable[[], Awaitable[T]]], window: int =
 
 def leading_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the error that represents those of several tasks: `ControllerMoved` if present, since it causes the
-    others."""
+    others; otherwise the first."""
     leaves: list[BaseException] = []
     for error in group.exceptions:
         leaves.append(leading_error(error) if isinstance(error, BaseExceptionGroup) else error)

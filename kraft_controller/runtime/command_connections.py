@@ -146,7 +146,7 @@ def _report_refusals(broker: Broker, command: Command, reply: CommandReply) -> N
         )  # fmt: skip
     if reply.refused:
         shown = ", ".join(f"{tp} (error {error})" for tp, error in list(reply.refused.items())[:REFUSED_SHOWN])
-        logger.warning("broker %d refused %d roles: %s", broker.id, len(reply.refused), shown)
+        logger.warning("broker %d refused roles (%d): %s", broker.id, len(reply.refused), shown)
 
 
 def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:

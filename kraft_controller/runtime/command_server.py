@@ -21,7 +21,7 @@ CONNECTIONS_MAX: Final = 100
 """The limit of connections. A further one closes the connection that was idle longest; its controller reconnects."""
 
 GrantShutdown: TypeAlias = Callable[[ShutdownRequest], Awaitable[Answer]]
-"""Processes a request for a controlled shutdown, if this broker is the controller."""
+"""Returns the reply to a request for a controlled shutdown: an error if this broker is not the controller."""
 
 
 class CommandServer:
@@ -64,7 +64,7 @@ class CommandServer:
             try:
                 await self._serve_frames(frames, scope)
             except (FrameError, trio.BrokenResourceError) as error:
-                logger.warning("closed the connection of a controller: %s", error)
+                logger.warning("closed a command connection: %s", error)
             finally:
                 self._connections.pop(scope, None)
                 with trio.CancelScope(shield=True):

@@ -132,10 +132,13 @@ class Controller:
             self._queue.note(event)
 
     async def ask(self, event: Event) -> Any:
-        """Process a request and return its result. Raise `NotController` if this broker is not the controller."""
+        """Process a request and return its result. Raise the error of a refused request, and `NotController` if this
+        broker is not the controller, or not any more."""
         if self._queue is None:
             raise NotController(
-                "there is no controller" if self.controller is None else f"the controller is broker {self.controller}"
+                "the controller is not known"
+                if self.controller is None
+                else f"the controller is broker {self.controller}"
             )
         done = trio.Event()
         result = self._queue.ask(event, done.set)
@@ -298,7 +301,7 @@ class Controller:
     # -- tasks of a term -----------------------------------------------------------------------------------
 
     async def _guard(self, scope: trio.CancelScope) -> None:
-        """End the term when `/controller` no longer belongs to this broker."""
+        """End the term if `/controller` does not belong to this broker, or when it changes."""
         candidacy = self._candidacy
         async with self._session.watcher() as watch:
             candidacy.verified(await StoreSession(self._session, watch).run(verify(self._session.id)))
@@ -329,7 +332,7 @@ _LEVELS: Final = {
     "unclean_election": logging.WARNING,
     "no_leader": logging.WARNING, "offline_replicas": logging.WARNING, "reassignment_refused": logging.WARNING,
 }  # fmt: skip
-"""The log levels of messages on which an operator may have to act."""
+"""The log levels of messages on which an operator may have to act; others have the level INFO."""
 
 
 # -- events of the store -----------------------------------------------------------------------------------

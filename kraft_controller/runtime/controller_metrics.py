@@ -1,7 +1,7 @@
 """Metrics of one candidate for controller, as samples and in the text format of Prometheus.
 
 The names are those of Kafka's JMX beans in lower case with underscores. Values that only the controller knows are 0 at
-all other brokers, as in Apache Kafka, so that they can be summed over all brokers.
+all other brokers, as in Apache Kafka, or missing if they have a broker label. So they can be summed over all brokers.
 """
 
 from __future__ import annotations
@@ -53,12 +53,16 @@ _OF_CLUSTER: Final = (
     ("topics_to_delete_count", "topics being deleted", "deleting"),
     (
         "topics_ineligible_to_delete_count",
-        "topics whose deletion waits for a broker or a log directory",
+        "topics whose deletion cannot proceed at present",
         "waiting_for_deletion",
     ),
     ("replicas_to_delete_count", "replicas that brokers are deleting", "replicas_to_delete"),
     ("replicas_ineligible_to_delete_count", "replicas that cannot be deleted at present", "replicas_ineligible"),
-    ("offline_replica_count", "replicas in failed log directories", "offline_replicas"),
+    (
+        "offline_replica_count",
+        "replicas that their brokers cannot use, in failed log directories for example",
+        "offline_replicas",
+    ),
 )
 
 
@@ -100,9 +104,9 @@ def _of_channel(queues: Iterable[BrokerCommandQueue]) -> Iterator[Sample]:
         labels = {"broker": str(queue.broker.id)}
         total += len(queue)
         yield Sample(f"{manager}queue_size", GAUGE, "commands without a reply", len(queue), labels)
-        about = "how often a command was sent again since the broker registered"
+        about = "failed attempts to send a command since the controller opened the broker's queue"
         yield Sample(f"{manager}resends", GAUGE, about, queue.resent, labels)
-        about = "commands that the broker refused, in whole or in part, since it registered"
+        about = "commands that the broker refused, in whole or in part, since the controller opened its queue"
         yield Sample(f"{manager}refusals", GAUGE, about, queue.refused, labels)
     yield Sample(f"{manager}total_queue_size", GAUGE, "commands to any broker without a reply", total)
 

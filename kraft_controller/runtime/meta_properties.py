@@ -13,8 +13,7 @@ from zab.host.durable_file import replace_file
 SESSION: Final = "store.session"
 SESSIONS_MAX: Final = 16
 _OWNER_ONLY: Final = 0o600
-"""The file mode for session ids, which must stay secret: with one of them, another client could replace this broker's
-registration."""
+"""The file mode of saved session ids, which only this broker needs."""
 
 
 class Unreadable(WrongIdentity):
@@ -34,11 +33,12 @@ def read_identity(directory: Path) -> Identity | None:
 
 
 def known_id(directories: Iterable[Path]) -> BrokerId | None:
-    """Return the broker id in the directories, for a broker without a configured id; None if they have none."""
+    """Return the broker id in the directories, for a broker without a configured id; None if they have none. Raise
+    `WrongIdentity` if they have different ones."""
     found = {identity.broker: where for where, identity in _readable(directories) if identity.broker is not None}
     if len(found) > 1:
         listed = "; ".join(f"{directory} of broker {broker}" for broker, directory in found.items())
-        raise WrongIdentity(f"log directories of different brokers: {listed}")
+        raise WrongIdentity(f"log directories of different brokers: {listed}; set log.dirs to those of one broker")
     return next(iter(found), None)
 
 
@@ -88,7 +88,8 @@ def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
 
 
 def former_sessions(directory: Path) -> tuple[int, ...]:
-    """Return the session ids that `remember_session` saved. They only speed up a restart."""
+    """Return the session ids that `remember_session` saved; none if the file cannot be read. They only speed up a
+    restart."""
     try:
         words = (directory / SESSION).read_text("utf-8").split()
         return tuple(int(word, 16) for word in words[-SESSIONS_MAX:])

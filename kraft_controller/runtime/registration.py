@@ -101,7 +101,7 @@ class Registration:
         """Run until cancelled. In each session, register and run `live`; when the session is lost, open another.
 
         Reports the start after the first registration. Until then an unreachable store is an error; later the broker
-        waits for the store.
+        waits for the store. Raise `BrokerIdTaken` if the id or an address stays taken, and any error of `live`.
         """
         while True:
             lived = False

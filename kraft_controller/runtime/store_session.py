@@ -1,6 +1,6 @@
 """Execution of store requests on a session. Operations that a procedure yields together are in flight together.
 
-Reads without a watch are combined: one request reads many nodes.
+The data of nodes that are read without a watch is requested together: one request reads many nodes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class StoreSession:
             results = await self.send(operations)
 
     async def send(self, operations: Sequence[Operation]) -> list[Result]:
-        """Send operations and return their results in order."""
+        """Send operations concurrently, and return the results in the order of the operations."""
         if len(operations) == 1:
             return [await self._send_one(operations[0])]
         found: list[Result] = [Done()] * len(operations)

@@ -19,8 +19,8 @@ _REPAIR: Final = "restore it, or move the directory away"
 
 
 class WrongIdentity(Exception):
-    """A log directory belongs to another broker, or its owner is unclear. The message names the file and how to repair
-    it."""
+    """A log directory belongs to another broker or cluster, or its owner or the store's cluster is unclear. The message
+    says what is wrong, and where."""
 
 
 @frozen

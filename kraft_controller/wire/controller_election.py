@@ -28,7 +28,7 @@ from kraft_controller.wire.znodes import DamagedNode
 
 
 def stand(session: int, me: BrokerId, now_ms: int) -> StoreRequests[ElectionResult]:
-    """Stand for election and watch `/controller`."""
+    """Stand for election and watch `/controller`. Return `ElectionBlocked` if a node cannot be parsed."""
     try:
         return (yield from elect(session, me, now_ms))
     except DamagedNode as damaged:

@@ -1,9 +1,9 @@
 """The controller epoch fence: writes that are applied only while this broker is the controller (KIP-380 in Apache
 Kafka).
 
-Every write of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply is
-lost, the node is read: the write was applied if the node has the written value, since no other controller writes the
-same one.
+Every write of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply to
+a write or a creation is lost, the node is read: the change was applied if the node has the written value, since no
+other controller writes the same one. A deletion is repeated instead.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ PERSISTENT: Final = (
 
 
 class DamagedNode(ValueError):
-    """A node cannot be parsed: it was written by hand, is truncated, or has a version older than the known ones."""
+    """A node cannot be parsed: it is truncated, was written by hand, or has an unsupported old version, for example."""
 
 
 def broker_path(broker: BrokerId) -> str:
@@ -118,9 +118,7 @@ class _Reader:
         self.version = int(self.get("version", _number))
         known = list(versions)
         if self.version < min(known):
-            raise DamagedNode(
-                f"{path}: unknown version {self.version}; versions {min(known)} to {max(known)} are supported"
-            )
+            raise DamagedNode(f"{path}: version {self.version} is too old; the oldest supported one is {min(known)}")
 
     def has(self, key: str) -> bool:
         return self._value.get(key) is not None

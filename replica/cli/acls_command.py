@@ -93,7 +93,8 @@ def _resource_options(function: F) -> F:
     show_default=True,
     metavar="TYPE",
     help="literal: the resource of this name; prefixed: resources whose names begin with it. "
-    "With --list and --remove also any, and match: all ACLs that apply to a resource of this name.",
+    "With --list, and with --remove without principals, also any, and match: all ACLs that apply to a resource of this "
+    "name.",
 )
 @click.option("--allow-principal", multiple=True, metavar="User:NAME", help="A principal that is allowed.")
 @click.option("--deny-principal", multiple=True, metavar="User:NAME", help="A principal that is denied.")
@@ -101,7 +102,9 @@ def _resource_options(function: F) -> F:
 @click.option("--allow-host", multiple=True, metavar="HOST", help="The host that is allowed.  [default: *]")
 @click.option("--deny-host", multiple=True, metavar="HOST", help="The host that is denied.  [default: *]")
 @click.option("--operation", type=_operation, multiple=True, metavar="OPERATION", help="The operation.  [default: All]")
-@click.option("--producer", is_flag=True, help="The operations that a producer needs: Write, Describe, Create.")
+@click.option(
+    "--producer", is_flag=True, help="The operations that a producer needs on its topics and its transactional id."
+)
 @click.option("--consumer", is_flag=True, help="The operations that a consumer needs on its topics and its group.")
 @click.option("--idempotent", is_flag=True, help="With --producer: IdempotentWrite, too.")
 @click.option("--force", is_flag=True, help="Remove without confirmation.")

@@ -58,7 +58,7 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long temporary failures, such as elections, are retried.",
+        help="How long temporary failures, such as elections, are retried, and how long one reply may take.",
     ),
     click.option(
         "--login",

@@ -1,7 +1,7 @@
 """`--command-config FILE`: TLS and SASL settings of a command, in the file format of Kafka's tools.
 
-Only keys about the connection are read; others belong to other programs, so a warning names them. An unknown key about
-security is an error, because ignoring it would not be safe.
+Only keys about the connection are read; others belong to other programs, so a warning reports them. An unknown key
+about security is an error, because ignoring it would not be safe.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_command_config(path: Path) -> CommandConfig:
             shown = f": {', '.join(named)}" if named else ""
             progress(f"warning: --command-config {path}: ignored keys: {len(unknown)}{shown}")
     except BadConfig as error:
-        raise Misused("\n  ".join(["the login is incomplete:", *error.problems])) from None
+        raise Misused("\n  ".join(["invalid configuration:", *error.problems])) from None
     return made
 
 

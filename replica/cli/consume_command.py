@@ -59,7 +59,7 @@ class Position:
 
 NUMBER: Final = click.IntRange(0)
 Found = tuple[Position, Record, int]
-"""A record, and the offset after it."""
+"""The position in a partition, a record, and the offset after it."""
 
 
 @click.argument("topic")
@@ -67,7 +67,7 @@ Found = tuple[Position, Record, int]
 @click.option("--group", metavar="NAME", help="Join this consumer group: read and commit its offsets.")
 @click.option("--from-beginning", is_flag=True, help="Start at the first record.")
 @click.option("--offset", type=NUMBER, metavar="N", help="Start at this offset in each partition.")
-@click.option("--since", type=NUMBER, metavar="MS", help="Start at the first record since this Unix time.")
+@click.option("--since", type=NUMBER, metavar="MS", help="Start at the first record since this Unix time, in ms.")
 @click.option("--count", type=NUMBER, metavar="N", help="Print at most N records.")
 @click.option(
     "--until-end", is_flag=True, help="Stop at the offsets at which the partitions ended when the command started."
@@ -112,8 +112,8 @@ zab-broker consume orders --group billing --from-beginning   as a member of a gr
 
 Without --group no offsets are committed. With it the members of the group share the partitions; the offsets of printed
 records are committed every five seconds and at the end, also after Ctrl-C. After a crash a record may be printed twice.
-A group without a committed offset starts at the end, or with --from-beginning at the first record. Bytes that are not
-UTF-8 are printed with escapes."""
+A partition without a committed offset starts at the end, or with --from-beginning at the first record. Bytes that are
+not UTF-8 are printed with escapes."""
 consume: Final = connected_command("consume", _HELP, _consume, with_client, broker_options())
 
 
@@ -205,7 +205,7 @@ class GroupReader:
         return made
 
     async def _read_once(self, positions: list[Position]) -> None:
-        """Print the records of one fetch. After a temporary failure, send a heartbeat and fetch again."""
+        """Print the records of one fetch. Ignore a temporary failure unless no fetch has succeeded for `patience_s`."""
         wanted = [each for each in positions if not each.done]
         found: list[Found] = []
         if wanted:
@@ -225,7 +225,8 @@ class GroupReader:
         sys.stdout.flush()
 
     async def _keep_up(self) -> None:
-        """Commit offsets and send heartbeats when they are due. Commit once more before raising `Rebalance`."""
+        """Commit offsets and send heartbeats when they are due. If a heartbeat raises `Rebalance`, commit once more
+        before it is passed on."""
         now = trio.current_time()
         if now >= self._commit_at:
             await self._commit()

@@ -169,7 +169,9 @@ Ctrl-C stops it. The data remains in {data}, and the next start uses it."""
 
 def copies_of(broker: Broker) -> str:
     factor, insync = broker.config.replication_factor, broker.config.log.min_insync_replicas
-    return "on one broker" if factor == 1 else f"each on {factor} brokers, and acks=all waits for {insync} of them"
+    return (
+        "on one broker" if factor == 1 else f"each on {factor} brokers, and acks=all requires {insync} of them in sync"
+    )
 
 
 def own_command(name: str, module: str) -> str:

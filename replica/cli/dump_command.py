@@ -38,10 +38,15 @@ _OFFSETS: Final = (
 @click.argument("file", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--records", is_flag=True, help="Also print the records of each batch.")
 @click.option(
-    "--from", "first", metavar="OFFSET", type=click.IntRange(0), default=0, help="Omit batches before this offset."
+    "--from",
+    "first",
+    metavar="OFFSET",
+    type=click.IntRange(0),
+    default=0,
+    help="Omit batches and index entries before this offset.",
 )
 @click.option("--json", is_flag=True, help="Print a JSON object for each line, for programs.")
-@click.option("--count", metavar="N", type=click.IntRange(0), help="Print at most N batches.")
+@click.option("--count", metavar="N", type=click.IntRange(0), help="Print at most N batches of each segment.")
 def dump(**values: object) -> int:
     """Print the contents of files in a log directory. Nothing is changed, and a broker may be running.
 
@@ -237,7 +242,7 @@ def _snapshot(path: Path, arguments: Arguments) -> Iterator[Row]:
             for each in known.batches
         )
         open_from = f", transaction open from {known.txn_start}" if known.txn_start >= 0 else ""
-        about = f"producer {producer_id}, epoch {known.epoch}, last {_time(known.timestamp)}"
+        about = f"producer {producer_id}, epoch {known.epoch}, last write {_time(known.timestamp)}"
         yield (
             f"{about}, sequences {batches}{open_from}",
             {

@@ -47,8 +47,8 @@ With `--json`, `consume` prints one JSON object a line. All of these commands ta
 _WRITING: Final = """\
 # Work in the store
 
-These commands write requests to the store, where the controller reads them, and read the results there. So they work
-even if no broker is running; a controller executes the request later. A node that cannot be read is named on
+These commands write requests to the store, where the controller reads them, and read the results there. So most of
+them work even if no broker is running; a controller executes the request later. A node that cannot be read is named on
 stderr, and the exit status is 1; everything else is still printed.
 
 All verbs take these options:

@@ -51,8 +51,8 @@ OPEN_OPERATORS = (
 def serve(**values: object) -> int:
     """Run a broker until SIGINT or SIGTERM. A second signal stops it without a controlled shutdown.
 
-    Kafka's server.properties works unchanged. A warning names each key without effect, and all mistakes are reported
-    together.
+    Kafka's server.properties works unchanged. A warning names each setting that this broker does not follow, and all
+    mistakes are reported together.
     """
     arguments = Arguments(**values)
     overrides = {}

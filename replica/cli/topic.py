@@ -24,7 +24,8 @@ async def leaders_of(client: Client, topic: str, wanted: Collection[int]) -> dic
     check_partitions(topic, leaders, wanted)
     missing = [number for number in sorted(wanted or leaders) if leaders[number] < 0]
     if missing or not leaders:
-        which = f"partition{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} of {topic}"
+        named = f"partition{'s' * (len(missing) > 1)} {', '.join(map(str, missing))} of "
+        which = f"{named if missing else 'topic '}{topic}"
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no leader of {which}")
     return {TopicPartition(topic, number): leaders[number] for number in sorted(wanted or leaders)}
 

@@ -1,1 +1,2 @@
-"""The state machines of a broker: replicas, groups, transactions. They are pure, with the time as an argument."""
+"""The state machines of a broker: replicas, groups, transactions. They do not wait, and get the time as an
+argument."""

@@ -29,7 +29,7 @@ class IsrWriteError(Enum):
     LOST = auto()
     """The reply was lost: the write may be in force."""
     UNWANTED = auto()
-    """A broker that was to join the ISR is not registered."""
+    """A broker that was to join the ISR is not registered any more, or has registered again since it caught up."""
     GONE = auto()
     """The node does not exist."""
 
@@ -124,7 +124,7 @@ class AlterPartitionManager:
         self._doubt(write, lost=True)
 
     def unwanted(self, write: WriteIsr, now: int) -> None:
-        """Handle a write that was not made, because a broker that was to join is not registered."""
+        """Handle a write that was not made, because a broker that was to join is not registered any more, or again."""
         partition = self._partitions.get(write.where)
         if partition is not None and partition.isr_unwanted(write, now):
             self._changed(write.where, now)

@@ -110,7 +110,8 @@ class _Loading(Generic[F]):
 
 
 class CoordinatorTopic(Generic[T, F]):
-    """The partitions of the topic that this broker leads, the state of their names, and pending writes."""
+    """The partitions of the topic that this broker leads or loads, the groups or transactional ids in them, and pending
+    writes."""
 
     def __init__(
         self,
@@ -177,7 +178,7 @@ class CoordinatorTopic(Generic[T, F]):
 
     def elected(self, partition: int, epoch: int) -> None:
         """Load a partition that this broker leads now. If this broker already led the partition, the log is unchanged:
-        keep the loaded state."""
+        keep the loaded state. Ignore an epoch that is not newer."""
         if epoch <= self._seen.get(partition, -1):
             return
         self._seen[partition] = epoch
@@ -211,8 +212,8 @@ class CoordinatorTopic(Generic[T, F]):
         return epoch
 
     def resigned(self, partition: int, epoch: int | None, now: int) -> None:
-        """Give up a partition that this broker no longer leads. `epoch` is None if this broker has no replica
-        either."""
+        """Give up a partition that this broker no longer leads. `epoch` is None if this broker has no replica either.
+        Ignore an earlier epoch."""
         if epoch is None:
             self._seen.pop(partition, None)  # A new topic of the same name starts with new epochs.
         elif epoch < self._seen.get(partition, -1):
@@ -285,7 +286,7 @@ class CoordinatorTopic(Generic[T, F]):
         return ident
 
     def appended(self, ident: AppendId, error: ErrorCode, offset: int, now: int) -> None:
-        """Report the outcome of a write. `offset` is that of its first record, if there is no error."""
+        """Handle the outcome of a write. `offset` is that of its first record, if there is no error."""
         write = self._writing.pop(ident, None)
         if write is not None:  # otherwise the partition was given up, and the write has counted as refused
             write.done(error, offset, now)

@@ -1,4 +1,5 @@
-"""Delayed operations. Each is answered once: when its condition holds, or at its deadline.
+"""Delayed operations. Each is answered once, unless it is cancelled: when its condition holds or has failed, or at its
+deadline.
 
 An operation is examined only when it may be complete. Operations that wait for an offset are in a queue of their
 partition, ordered by offset, so those that a watermark has passed are at the front. A delayed fetch is registered with

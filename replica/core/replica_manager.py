@@ -60,11 +60,12 @@ class Logs(Protocol):
         """Open or create a log.
 
         `begins`: the replica may start with an empty log. Then an existing log of another topic with the same name is
-        set aside; without `begins`, raise INCONSISTENT_TOPIC_ID.
+        set aside. Without `begins`, raise INCONSISTENT_TOPIC_ID for such a log, and KAFKA_STORAGE_ERROR if there is no
+        log here, but it may be in a failed directory.
         """
 
     def high_watermark(self, where: TopicPartition) -> int:
-        """Return the newest checkpoint of the high watermark; 0 without one."""
+        """Return the newest checkpoint of the high watermark; without one, an offset not above the log start."""
 
     def take_offline(self, where: TopicPartition, why: str) -> None:
         """Stop using a log until the broker restarts and recovers it. From now on `open` raises."""

@@ -46,7 +46,7 @@ class FetchSessionPlace:
 
 @frozen
 class Fetch:
-    """A fetch of a follower or a consumer."""
+    """A fetch by a follower or a consumer."""
 
     parts: tuple[FetchPartition, ...]
     replica: BrokerId = CONSUMER
@@ -163,7 +163,7 @@ class ReadIsr:
 
 @frozen
 class LogFlush:
-    """A flush to run. When it ends, call `ReplicaManager.flushed` with `cuts`."""
+    """A flush to run. When it ends, call `ReplicaManager.flushed` with `cuts`, or `disk_failed`."""
 
     where: TopicPartition
     log: PartitionLog

@@ -37,7 +37,7 @@ class ReplicaSettings:
     isr_late_ms: int = 60_000
     """Notify the controller at the latest this long after the previous notification."""
     parked_max: int = 100_000
-    """The maximum number of delayed operations."""
+    """The number of delayed operations at which produce requests are refused, and fetches answered at once."""
     answer_bytes_max: int = 55 * 1024 * 1024
     """`fetch.max.bytes` of the broker: no answer to a fetch is larger, except for its first batch."""
     session_partitions_max: int = 200_000

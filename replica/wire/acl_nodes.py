@@ -69,7 +69,7 @@ def read_entries(where: str, data: bytes | None) -> frozenset[Entry]:
             for each in value["acls"]
         )
     except (KeyError, TypeError) as error:
-        raise DamagedNode(f"{where}: acls: unknown key or value {error!r}") from None
+        raise DamagedNode(f"{where}: acls: missing key or unknown value: {error!r}") from None
 
 
 def change(pattern: Pattern) -> bytes:
@@ -95,7 +95,7 @@ def read_change(where: str, kind: PatternType, data: bytes | None) -> Pattern:
         resource, name = str(value.get("resourceType")), str(value.get("name"))
     found = _RESOURCES.get(resource.upper().replace("_", ""))
     if found is None or not name:
-        raise DamagedNode(f"{where}: unknown resource type {resource!r}")
+        raise DamagedNode(f"{where}: expected a resource type and a name, not {resource!r} and {name!r}")
     return Pattern(found, name, kind)
 
 

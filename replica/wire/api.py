@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The API keys of the protocol. A broker does not serve all of them at every listener."""
+    """The API keys that this broker serves, though not all of them at every listener."""
 
     PRODUCE = 0
     FETCH = 1

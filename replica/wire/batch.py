@@ -108,7 +108,7 @@ def check(data: Bytes, at: int = 0) -> Header:
         raise corrupt(f"a batch of magic {header.magic}; only {MAGIC} is supported")
     size = header.length + PREFIX.size
     if size < HEADER_BYTES or size > left:
-        raise corrupt(f"a batch of {size} bytes, but {left} are left")
+        raise corrupt(f"a batch declares a size of {size} bytes; {HEADER_BYTES} to {left} are possible")
     if header.last_delta < 0 or header.base_offset < 0 or header.record_count < 0:
         raise corrupt(
             f"a batch at offset {header.base_offset} has last delta {header.last_delta} "

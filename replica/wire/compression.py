@@ -91,7 +91,8 @@ def deflate(codec: Codec, data: bytes) -> bytes:
 
 
 def inflate(codec: Codec, data: Bytes, bytes_max: int = INFLATED_BYTES_MAX) -> Bytes:
-    """Decompress records. Raises `KafkaError` INVALID_RECORD for malformed data, MESSAGE_TOO_LARGE above the limit."""
+    """Decompress records. Raises `KafkaError` INVALID_RECORD for malformed data, MESSAGE_TOO_LARGE above the limit.
+    With `Codec.NONE`, the data is returned unchanged."""
     try:
         match codec:
             case Codec.NONE:

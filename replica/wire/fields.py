@@ -57,7 +57,7 @@ _ZERO: Final[dict[Kind, Any]] = {
 }
 _KEY: Final = "field"
 FIXED: Final = {Kind.BOOL: "?", Kind.I8: "b", Kind.I16: "h", Kind.I32: "i", Kind.I64: "q", Kind.F64: "d"}
-"""The format character in `struct` of each type of number."""
+"""The `struct` module's format character for each numeric kind, and for booleans."""
 
 
 @frozen
@@ -85,7 +85,7 @@ class Field:
 
     @property
     def fixed(self) -> bool:
-        """True if the field is one number."""
+        """True if the field is one number or boolean."""
         return self.kind in FIXED and not self.many
 
     @property
@@ -100,8 +100,7 @@ def fields_of(struct: type[Any]) -> tuple[Field, ...]:
 
 
 def in_runs(placed: Iterable[tuple[int, Field]]) -> Iterator[list[tuple[int, Field]]]:
-    """Group consecutive fields of fixed size, which are read and written together. Each other field is its own
-    group."""
+    """Group consecutive `fixed` fields, which are read and written together. Each other field is its own group."""
     run: list[tuple[int, Field]] = []
     for place, one in placed:
         if run and not (one.fixed and run[-1][1].fixed and place == run[-1][0] + 1):

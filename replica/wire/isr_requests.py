@@ -29,7 +29,8 @@ ANY_VERSION: Final = Version(-1)
 ISR_CHANGE_NOTICE: Final = f"{znodes.ISR_CHANGES}/isr_change_"
 """The path prefix of notifications on which the controller reads partition states again."""
 LOG_DIR_NOTICE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
-"""The path prefix of notifications on which the controller asks a broker which replicas it has left."""
+"""The path prefix of notifications on which the controller sends a broker a LeaderAndIsr: the reply names the replicas
+that the broker cannot use."""
 
 
 def write_isr(write: WriteIsr) -> StoreRequests[Version | IsrWriteError]:
@@ -63,7 +64,8 @@ def write_isr(write: WriteIsr) -> StoreRequests[Version | IsrWriteError]:
 
 
 def read_isr(where: TopicPartition) -> StoreRequests[PartitionState | None]:
-    """Return the current state; None if the node does not exist. Raise `znodes.DamagedNode` if it cannot be parsed."""
+    """Return the current state; None if the node does not exist. Raise `znodes.DamagedNode` if it cannot be parsed,
+    and `RepliesLost` if a reply is lost."""
     path = znodes.state_path(where)
     [synced] = yield [Sync(path)]
     [node] = yield [Get(path)]

@@ -1,8 +1,8 @@
 """Encoding and decoding of messages: a header, and a body that `replica.wire.schemas` declares.
 
 A response does not name its API, so its reader must know the request. Bytes after the last field of a request are
-ignored, because a widely used client sends three surplus bytes when it requests all topics. In a response, which comes
-from a broker of this project, they are an error.
+ignored, because a widely used client sends three surplus bytes when it requests all topics. In a response they are an
+error.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class RecordReader:
 
     def _take(self, size: int) -> bytes:
         if size < 0 or size > len(self._data) - self._at:
-            raise RecordError(f"{size} bytes expected at byte {self._at} of {len(self._data)}")
+            raise RecordError(f"a length of {size} does not fit at byte {self._at} of {len(self._data)}")
         self._at += size
         return self._data[self._at - size : self._at]
 

@@ -44,7 +44,8 @@ _CONTROL_VALUE: Final = Struct(">hi")
 
 
 def read_records(data: Bytes, at: int = 0, bytes_max: int = READ_BYTES_MAX) -> Iterator[Record]:
-    """Yield the records of a batch. Raises `KafkaError` INVALID_RECORD if they are malformed."""
+    """Yield the records of a batch. Raises `KafkaError` INVALID_RECORD if they are malformed, and MESSAGE_TOO_LARGE
+    above `bytes_max`."""
     header = parse_header(data, at)
     body = memoryview(data)[at + HEADER_BYTES : at + header.size]
     records = inflate(header.codec, body, bytes_max)

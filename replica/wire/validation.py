@@ -114,8 +114,8 @@ def validate(
 
 
 def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> ExaminedBatch | None:
-    """Do the slow part of `validate` for a client's batch. Return None if `validate` will refuse the batch by its
-    header.
+    """Do the slow part of `validate` for a client's batch. With `codec`, also recompress the batch. Return None if
+    `validate` will refuse the batch by its header.
 
     The result does not mean that the batch is valid: its checksum, for example, is checked only by `validate`.
     """
@@ -194,7 +194,7 @@ def _framed(data: Bytes, at: int, rules: Rules) -> Header:
     if left and size > left:
         raise corrupt(f"a batch is truncated: {left} bytes are left of {size if left >= PREFIX.size else 'its header'}")
     if size < HEADER_BYTES or left < HEADER_BYTES:
-        raise _invalid(f"the batch has {min(size, left)} bytes, but the header alone needs {HEADER_BYTES}")
+        raise _invalid(f"the size of the batch is {min(size, left)}, but the header alone needs {HEADER_BYTES} bytes")
     return parse_header(data, at)
 
 
@@ -317,7 +317,7 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
         else:
             size, at = decode(data, at, 32)
             if size < 0:
-                raise ValueError(f"record {number} has a key of {size} bytes")
+                raise ValueError(f"record {number} has a key of the negative size {size}")
             at += size
         value_at = at
         size = data[at]  # of the value

@@ -30,7 +30,7 @@ _NAME_CHARS_MAX: Final = 100
 
 
 class ConfigError(ValueError):
-    """An unknown key, or a value that the key does not accept. The message names the key and the problem."""
+    """An invalid configuration, for example with an unknown key. The message names the key and the problem."""
 
     def __init__(self, message: str, wanted: str = "") -> None:
         super().__init__(message)
@@ -115,7 +115,7 @@ _NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("cleanup.policy", "list", "delete", "how old records are removed", choices=("delete", "compact"),
         broker="log.cleanup.policy"),
-    Key("compression.type", "string", "producer", "how records are stored",
+    Key("compression.type", "string", "producer", "how stored records are compressed",
         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"), broker="compression.type"),
     Key("delete.retention.ms", "long", str(_DAY_MS), "how long a compacted log keeps tombstones", 0,
         broker="log.cleaner.delete.retention.ms"),
@@ -159,8 +159,8 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
         broker="log.retention.bytes"),
     Key("retention.ms", "long", str(7 * _DAY_MS), "how long records are kept; -1: forever", -1,
         broker="log.retention.ms"),
-    Key("segment.bytes", "int", str(1 << 30), "size of one log file", 14, broker="log.segment.bytes"),
-    Key("segment.index.bytes", "int", str(10 << 20), "size of a segment's index", 24,
+    Key("segment.bytes", "int", str(1 << 30), "maximum size of one log file", 14, broker="log.segment.bytes"),
+    Key("segment.index.bytes", "int", str(10 << 20), "maximum size of a segment's index", 24,
         broker="log.index.size.max.bytes"),
     Key("segment.jitter.ms", "long", "0", "maximum random time subtracted from segment.ms", 0,
         broker="log.roll.jitter.ms"),
@@ -246,7 +246,7 @@ def check(kind: str, values: Mapping[str, str]) -> None:
 
 
 def check_together(kind: str, values: Mapping[str, str]) -> None:
-    """Check constraints between keys of one configuration."""
+    """Check constraints between keys of one configuration. Raise `ConfigError` if they are violated."""
     keys = ("min.compaction.lag.ms", "max.compaction.lag.ms")
     if kind == "topics" and set(keys) <= set(values):
         least, most = (int(values[key]) for key in keys)
@@ -255,9 +255,9 @@ def check_together(kind: str, values: Mapping[str, str]) -> None:
 
 
 def key_of(kind: str, name: str) -> Key:
-    """Return the definition of a key. Raise `ConfigError` if it is unknown or cannot be set dynamically.
+    """Return the definition of a key. Raise `ConfigError` if it cannot be set dynamically, or is unknown.
 
-    Brokers accept unknown names without effect, because Kafka's brokers accept them for plugins.
+    Unknown keys of brokers are accepted without effect, because Kafka's brokers accept them for plugins.
     """
     keys = KEYS[kind]
     if name in keys:

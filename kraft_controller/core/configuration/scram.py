@@ -72,11 +72,12 @@ def of_password(mechanism: Mechanism, password: str, salt: bytes, iterations: in
 
 
 def read_credential(mechanism: Mechanism, text: str) -> Credential:
-    """Parse a credential. The error message names the problem without revealing the content."""
+    """Parse a credential. Raise `ConfigError` if it is malformed or has too few iterations. The message does not reveal
+    the content."""
     parts = dict(part.strip().partition("=")[::2] for part in text.split(","))
     missing = [name for name in ("salt", "stored_key", "server_key", "iterations") if not parts.get(name)]
     if missing:
-        raise ConfigError(f"{mechanism.value}: not a credential: {', '.join(missing)} is missing")
+        raise ConfigError(f"{mechanism.value}: not a credential: missing {', '.join(missing)}")
     try:
         salt, stored_key, server_key = (
             base64.b64decode(parts[name], validate=True) for name in ("salt", "stored_key", "server_key")
@@ -106,7 +107,8 @@ def credentials_in(configs: Mapping[str, str]) -> tuple[dict[Mechanism, Credenti
 
 
 def asked_for(mechanism: Mechanism, text: str, random_bytes: Callable[[int], bytes]) -> Credential:
-    """Make a credential from `[password=...]`, `[iterations=8192,password=...]` or a stored credential."""
+    """Make a credential from `[password=...]`, `[iterations=8192,password=...]` or a stored credential. Raise
+    `ConfigError` if it is none of them, or has too few or too many iterations."""
     bracketed = _BRACKETS.fullmatch(text.strip())
     inner = bracketed[1] if bracketed is not None else text.strip()
     if not re.match(r"(?:iterations=\d+,)?password=", inner):

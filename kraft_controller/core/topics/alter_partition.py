@@ -85,7 +85,8 @@ class AlterPartition:
     def process(
         self, broker: BrokerId, epoch: BrokerEpoch, changes: Sequence[IsrChange]
     ) -> StoreRequests[dict[TopicPartition, IsrChangeResult]]:
-        """Process an AlterPartition request. A stale broker epoch fails the whole request."""
+        """Process an AlterPartition request, and return the result for each partition. A stale broker epoch, or an
+        unregistered broker, fails the whole request."""
         context = self._context
         known = context.brokers.get(broker)
         if known is None or known.epoch != epoch:
@@ -114,8 +115,8 @@ class AlterPartition:
         """Return the state to write, or the result if there is nothing to write (validations of
         KafkaController.processAlterPartition).
 
-        Outdated requests are refused before other checks. A request for the current ISR succeeds, since it repeats one
-        whose reply was lost.
+        A request with an outdated leader epoch is refused first. A request for the current ISR then succeeds, since it
+        may repeat one whose reply was lost.
         """
         context = self._context
         state = context.states.get(change.where)

@@ -46,7 +46,8 @@ class InvalidReplicaAssignment(AssignmentError):
 
 @frozen
 class Start:
-    """The position of the first partition's leader, and the shift of its followers: random, or fixed."""
+    """The position of partition 0's leader among the brokers, and the first shift of the followers: random or
+    fixed."""
 
     broker: int
     shift: int
@@ -79,7 +80,7 @@ def spread(brokers: Sequence[BrokerId], partitions: int, factor: int, start: Sta
 def spread_over_racks(
     racks: Mapping[BrokerId, str], partitions: int, factor: int, start: Start
 ) -> list[tuple[BrokerId, ...]]:
-    """Spread replicas so that a rack gets a second replica only after every rack has one.
+    """Spread the replicas of each partition: a rack gets a second one only after every rack has one.
 
     As in assignReplicasToBrokersRackAware, candidates are tried in an order in which the racks alternate. A candidate
     is skipped if its rack already has a replica while another rack has none, or if it already has the partition.
@@ -145,7 +146,7 @@ def growth(brokers: Sequence[BrokerId], first_replica: BrokerId, existing: int) 
 
 
 def check_manual(assignment: Mapping[int, Sequence[int]], known: Sequence[BrokerId], first: int = 0) -> None:
-    """Check a manual assignment for partitions from `first` on."""
+    """Check a manual assignment for partitions from `first` on. Raise `AssignmentError` if it is invalid."""
     numbers = sorted(assignment)
     if not numbers:
         raise InvalidPartitions("no partitions: at least one is needed")
@@ -160,7 +161,7 @@ def check_manual(assignment: Mapping[int, Sequence[int]], known: Sequence[Broker
             raise InvalidReplicaAssignment(f"partition {number} names a broker twice: {list(replicas)}")
         if len(replicas) != length:
             raise InvalidReplicaAssignment(
-                f"partition {number} has {len(replicas)} replicas, partition {first} has {length}: use one number"
+                f"replicas of partition {number}: {len(replicas)}, of partition {first}: {length}; use the same number"
             )
         unknown = sorted(set(replicas) - set(known))
         if unknown:

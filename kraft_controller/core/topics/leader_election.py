@@ -46,7 +46,7 @@ def offline(
 def reassigned(
     target: tuple[BrokerId, ...], state: PartitionState, live: Container[int], by: ControllerEpoch
 ) -> Election | None:
-    """Elect a leader from the target replicas of a reassignment."""
+    """Elect the first target replica of a reassignment that is live and in the ISR."""
     for replica in target:
         if replica in live and replica in state.isr:
             isr = tuple(member for member in state.isr if member in live)
@@ -57,7 +57,7 @@ def reassigned(
 def preferred(
     replicas: tuple[BrokerId, ...], state: PartitionState, live: Container[int], by: ControllerEpoch
 ) -> Election | None:
-    """Elect the first replica of the assignment, or none."""
+    """Elect the first replica of the assignment if it is live and in the ISR."""
     if replicas and replicas[0] in live and replicas[0] in state.isr:
         return Election(state.next(by, leader=replicas[0]), replicas)
     return None
@@ -70,7 +70,7 @@ def controlled_shutdown(
     shutting_down: Container[int],
     by: ControllerEpoch,
 ) -> Election | None:
-    """Replace a leader in controlled shutdown. It still receives commands, so it is notified, too."""
+    """Replace a leader in controlled shutdown by an ISR member. It still receives commands, so it is notified, too."""
     reachable = tuple(replica for replica in replicas if replica in live or replica in shutting_down)
     for replica in reachable:
         if replica in state.isr and replica not in shutting_down:

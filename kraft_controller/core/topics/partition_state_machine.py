@@ -118,7 +118,8 @@ class PartitionStateMachine:
         return failures
 
     def _initialize(self, new: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
-        """Create the states of new partitions. The first live replica leads, and all live replicas are in the ISR."""
+        """Create the states of new partitions. The first live replica leads, and all live replicas are in the ISR.
+        Partitions that already have a state resume."""
         context = self._context
         states: dict[TopicPartition, PartitionState] = {}
         for tp in new:
@@ -127,7 +128,7 @@ class PartitionStateMachine:
             if there:
                 states[tp] = PartitionState(there[0], there, LeaderEpoch(0), context.epoch)
             else:
-                failures[tp] = f"none of its replicas {list(context.replicas_of(tp))} is alive"
+                failures[tp] = f"none of its replicas {list(context.replicas_of(tp))} is available"
         if not states:
             return
         results = yield from self._store.create_states(states)
@@ -170,7 +171,7 @@ class PartitionStateMachine:
                 elif state.controller_epoch > context.epoch:
                     failures[tp] = f"the controller of epoch {state.controller_epoch} has changed the partition since"
                 elif (election := elect(tp, state)) is None:
-                    failures[tp] = f"no eligible replica is online and in the ISR {list(state.isr)}"
+                    failures[tp] = f"no replica is eligible; the ISR is {list(state.isr)}"
                 else:
                     elections[tp] = election
             states = {tp: election.state for tp, election in elections.items()}
@@ -212,7 +213,7 @@ class PartitionStateMachine:
     def read_states(
         self, partitions: Sequence[TopicPartition], failures: Failures
     ) -> StoreRequests[list[TopicPartition]]:
-        """Read states into the context. Return the partitions with a readable state."""
+        """Read states into the context. Return the partitions with a readable state; `failures` receives the others."""
         if not partitions:
             return []
         results = yield from self._store.read_states(partitions)

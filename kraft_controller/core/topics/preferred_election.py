@@ -18,9 +18,9 @@ class ElectionOutcome(Enum):
 
     ELECTED = ""
     NOT_NEEDED = "the leader is already the requested one"
-    PREFERRED_NOT_AVAILABLE = "the preferred leader is not alive or not in the ISR"
-    ELIGIBLE_NOT_AVAILABLE = "no eligible replica is alive"
-    UNKNOWN = "the partition does not exist"
+    PREFERRED_NOT_AVAILABLE = "the preferred leader is not available, or not in the ISR"
+    ELIGIBLE_NOT_AVAILABLE = "no replica is available"
+    UNKNOWN = "the partition does not exist, or its state is not known"
     DELETING = "its topic is being deleted"
 
 
@@ -42,7 +42,8 @@ class PreferredElection:
     def elect(
         self, partitions: Iterable[TopicPartition], *, unclean: bool = False
     ) -> StoreRequests[dict[TopicPartition, ElectionOutcome]]:
-        """Elect preferred leaders; with `unclean`, any live replica for partitions without a live leader."""
+        """Elect preferred leaders; with `unclean`, leaders of partitions without a live one, from outside the ISR if no
+        ISR member is live. Return the outcome for each partition."""
         context = self._context
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         held: list[TopicPartition] = []
@@ -81,6 +82,7 @@ class PreferredElection:
         """Elect preferred leaders for brokers above `leader.imbalance.per.broker.percentage`.
 
         Only partitions whose preferred leader is live and in the ISR take part, since other elections would fail.
+        Partitions that are being reassigned or deleted do not.
         """
         context = self._context
         limit = context.settings.imbalance_percent

@@ -1,7 +1,7 @@
-"""Partition reassignment (KIP-455): moving replicas to other brokers without reducing the number of in-sync replicas.
+"""Partition reassignment (KIP-455): moving replicas to other brokers. New ones are in sync before others are removed.
 
 Phase A adds the target replicas to the assignment, and they begin to fetch. Phase B begins when all target replicas are
-in the ISR: a target replica becomes the leader, and the other replicas are stopped and deleted. The topic's node lists
+in the ISR: a target replica leads, and the other replicas are stopped and deleted. The topic's node lists
 the adding and removing replicas until the end, so another controller can resume at any point.
 """
 
@@ -61,7 +61,8 @@ class PartitionReassignment:
     def process_node(self) -> StoreRequests[None]:
         """Process `/admin/reassign_partitions` (processZkPartitionReassignment).
 
-        Entries that cannot start are reported and removed. Entries already in progress stay unchanged.
+        Entries that cannot start are reported and removed, and completed ones are removed. Entries already in progress
+        stay unchanged.
         """
         found = yield from self._store.reassignments()
         if isinstance(found, Damaged):
@@ -118,7 +119,7 @@ class PartitionReassignment:
             return f"{list(target)} names a broker twice, or a negative id"
         dead = sorted(set(target) - set(held.origin) - set(context.live))
         if dead:
-            return f"brokers {dead} are not alive, so no replica can be added there"
+            return f"brokers {dead} are not alive or are shutting down, so no replica can be added there"
         return None
 
     def _start_all(self, wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]) -> StoreRequests[Failures]:
@@ -152,7 +153,7 @@ class PartitionReassignment:
         # assignment, from this controller or from the next one.
         bumped = yield from self._bump_leader_epochs({tp: () for tp in before if tp not in failures})
         failures.update(
-            {tp: "its state was changed or deleted meanwhile" for tp in before if tp not in {*failures, *bumped}}
+            {tp: "its state is unknown, or was changed meanwhile" for tp in before if tp not in {*failures, *bumped}}
         )
         written = yield from self._topics.write_assignments({tp: before[tp].to(targets[tp]) for tp in bumped})
         failures.update({tp: "its topic was changed or deleted meanwhile" for tp in bumped if tp not in written})
@@ -201,7 +202,7 @@ class PartitionReassignment:
     # -- phase B: remove the others -------------------------------------------------------------------------
 
     def complete_if_caught_up(self, *partitions: TopicPartition) -> StoreRequests[None]:
-        """Complete the reassignments whose target replicas are all in the ISR, and watch the states of the others."""
+        """Complete the reassignments whose target replicas are all available and in the ISR, and watch the states."""
         context = self._context
         moving = [tp for tp in dict.fromkeys(partitions) if tp in context.moving and not context.is_deleting(tp.topic)]
         if not moving:
@@ -283,7 +284,8 @@ class PartitionReassignment:
     ) -> StoreRequests[list[TopicPartition]]:
         """Write the same leader and ISR with the next leader epoch. Return the partitions that were written.
 
-        A partition is skipped if one of the brokers that `in_sync` names for it is not in its ISR.
+        A partition is skipped if one of the brokers that `in_sync` names for it is not in its ISR, or if its state is
+        unknown or of a newer controller.
         """
         context = self._context
         failures: Failures = {}

@@ -82,15 +82,15 @@ class TopicDeletionManager:
             yield from self._proceed(name)
 
     def _ineligible(self, name: str) -> str | None:
-        """Return the reason if the deletion of a topic cannot proceed, because a replica's broker or log directory is
-        offline; else None."""
+        """Return the reason if the deletion of a topic cannot proceed, because a broker is not registered or cannot use
+        its replica; else None."""
         context = self._context
         for tp in context.partitions_of(name):
             for broker in context.replicas_of(tp):
                 if broker not in context.brokers:
                     return _not_registered(tp, broker)
                 if tp in context.offline_dirs.get(broker, ()):
-                    return f"{tp} is on a failed disk of broker {broker}"
+                    return f"broker {broker} cannot use its replica of {tp}"
         return None
 
     def _proceed(self, name: str) -> StoreRequests[None]:
@@ -119,7 +119,8 @@ class TopicDeletionManager:
         self._replicas.move(remaining, ReplicaPhase.DELETION_STARTED)
 
     def _complete(self, name: str, replicas: list[Replica]) -> StoreRequests[None]:
-        """Delete the nodes of a topic whose replicas are all deleted (completeDeleteTopic)."""
+        """Delete the nodes of a topic whose replicas are all deleted (completeDeleteTopic). The deletion waits if other
+        clients keep creating nodes below it."""
         self._replicas.move(replicas, ReplicaPhase.NON_EXISTENT)
         if (yield from self._store.delete_topic(name)):
             self._context.remove_topic(name)
@@ -149,7 +150,7 @@ class TopicDeletionManager:
         return [(tp, broker) for tp in partitions if self._context.replica_phase(tp, broker) is started]
 
     def fail(self, replicas: Iterable[Replica]) -> None:
-        """Suspend deletions whose replicas went offline, until their broker returns."""
+        """Suspend the deletion of replicas that went offline, until `resume` finds that it can proceed."""
         for tp, broker in replicas:
             self._context.fail_replica_deletion((tp, broker), _not_registered(tp, broker))
 

@@ -17,10 +17,10 @@ class ElectionUnderWay(Exception):
 async def ask_for_elections(
     session: zab.Session, partitions: Iterable[TopicPartition], *, unclean: bool = False
 ) -> None:
-    """Request the election of preferred leaders; with `unclean`, of any live replica for partitions without a live
-    leader.
+    """Request the election of preferred leaders; with `unclean`, of leaders for partitions without a live one, from
+    outside the ISR if no ISR member is live.
 
-    An unclean election may lose records.
+    An unclean election may lose records. Raise `ElectionUnderWay` if another request is not processed yet.
     """
     data = znodes.elections(partitions, unclean=unclean)
     await session.ensure_path(znodes.PREFERRED.rpartition("/")[0])

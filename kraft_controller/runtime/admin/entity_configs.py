@@ -38,7 +38,10 @@ class Entity:
 
     @classmethod
     def of(cls, kind: str, name: str | None = None, client: str | None = None) -> Entity:
-        """Return the entity; names are quoted for its path. None stands for the default of the type."""
+        """Return the entity. `name=None` stands for the default of the type; `client=None` names no client.
+
+        Names of users and clients are quoted for the path. Raise `NoSuchEntity` for an invalid name.
+        """
         assert kind in KEYS
         written = _written(kind, name)
         return cls(f"{kind}/{written}" + ("" if client is None else f"/clients/{_written('clients', client)}"))
@@ -49,7 +52,7 @@ class Entity:
 
     @property
     def name(self) -> str:
-        """The name without the quoting for the path."""
+        """The name without the quoting for the path, or `USER, client NAME` for a user's client."""
         _, _, rest = self.path.partition("/")
         user, inside, client = rest.partition("/clients/")
         return f"{unquote(user)}, client {unquote(client)}" if inside else unquote(rest)
@@ -92,7 +95,7 @@ async def read_configs(session: zab.Session, entities: Iterable[Entity]) -> dict
 
 
 async def entities(session: zab.Session, kind: str) -> list[Entity]:
-    """Return the entities of a type that have a configuration. For users, include pairs of user and client id."""
+    """Return the entities of a type that have a node. For users, include pairs of user and client id."""
     names = sorted(await names_below(session, f"/config/{kind}"))
     found = [Entity(f"{kind}/{name}") for name in names]
     if kind == "users":
@@ -105,8 +108,10 @@ async def entities(session: zab.Session, kind: str) -> list[Entity]:
 async def alter_config(
     session: zab.Session, entity: Entity, put: Mapping[str, str], remove: Collection[str] = ()
 ) -> dict[str, str]:
-    """Set and remove keys, and return the resulting configuration. If a `ConfigError` is raised, nothing has
-    changed."""
+    """Set and remove keys, and return the resulting configuration.
+
+    Nothing has changed if it raises `ConfigError`, `NoSuchEntity` or `DamagedNode`.
+    """
     return await change_config(session, entity, config_alteration.put(entity.kind, put, remove))
 
 

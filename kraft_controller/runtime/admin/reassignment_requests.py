@@ -84,7 +84,8 @@ def plan(
     *,
     racks: bool = True,
 ) -> Moves:
-    """Plan the distribution of topics over these brokers. Each topic keeps its number of replicas."""
+    """Plan the distribution of topics over these brokers. All partitions of a topic get as many replicas as its
+    first one."""
     unknown = sorted(set(brokers) - set(cluster.brokers))
     if unknown:
         raise MoveError(f"brokers {unknown} are not registered; registered are {list(cluster.brokers)}")
@@ -149,7 +150,7 @@ class Progress(Enum):
     DONE = "done"
     MOVING = "moving"
     WAITING = "requested, not started"
-    ELSEWHERE = "on other brokers, not moving"
+    ELSEWHERE = "not at the target, and not moving there"
     GONE = "the partition does not exist"
 
 

@@ -91,7 +91,8 @@ class TopicListing:
         """The topics of each metric name."""
 
     async def colliding(self, session: zab.Session, name: str) -> str | None:
-        """Return the first other topic with the same metric name, by a listing that begins after this call."""
+        """Return the first other topic with the same metric name, by a listing that begins after this call; None if
+        there is none."""
         earlier = self._begun
         async with self._lock:
             if self._number <= earlier:
@@ -108,8 +109,10 @@ class TopicListing:
 
 
 async def check_name(session: zab.Session, name: str, listing: TopicListing | None = None) -> None:
-    """Check the name of a new topic. As in Apache Kafka, other topics are listed only if the name contains `.` or
-    `_`."""
+    """Check the name of a new topic. Raise `InvalidName` or `TopicExists` if it cannot be used.
+
+    As in Apache Kafka, other topics are listed only if the name contains `.` or `_`.
+    """
     why = wrong_with_name(name)
     if why is not None:
         raise InvalidName(why)
@@ -127,7 +130,7 @@ async def check_name(session: zab.Session, name: str, listing: TopicListing | No
 async def check_topic(
     session: zab.Session, assignment: Mapping[int, Sequence[BrokerId]], configs: Mapping[str, str]
 ) -> None:
-    """Check the assignment and the configuration of a new topic."""
+    """Check the assignment and the configuration of a new topic. Raise `AssignmentError` or `ConfigError`."""
     config_alteration.replaced("topics", configs)({})
     check_manual(assignment, list(await read_brokers(session)))
 
@@ -139,7 +142,7 @@ async def create_topic(
     configs: Mapping[str, str],
     random_bytes: Callable[[int], bytes],
 ) -> TopicId:
-    """Check and create a topic. The controller then creates the partitions."""
+    """Check and create a topic, and return its id. The controller then creates the partitions."""
     await check_name(session, name)
     await check_topic(session, assignment, configs)
     return await write_topic(session, name, assignment, configs, random_bytes)
@@ -152,7 +155,8 @@ async def write_topic(
     configs: Mapping[str, str],
     random_bytes: Callable[[int], bytes],
 ) -> TopicId:
-    """Write a topic that was checked, and its configuration, in one multi."""
+    """Write a topic that was checked, and its configuration, in one multi. Raise `TopicExists` if another client
+    created it meanwhile."""
     ident = znodes.new_topic_id(random_bytes)
     held = {number: Assignment(tuple(assignment[number])) for number in sorted(assignment)}
     entity = Entity.of("topics", name)
@@ -207,7 +211,7 @@ async def add_partitions(
     """Add partitions until there are `total`, and return the new ones.
 
     `assignment` names the brokers of the new partitions. Without it, the new partitions continue the pattern of the
-    existing ones.
+    existing ones. With `check_only`, nothing is written.
     """
     for _ in range(TRIES_MAX):
         topic = await read_topic(session, name)
@@ -255,7 +259,7 @@ async def _growth(
 
 
 async def delete_topic(session: zab.Session, name: str) -> None:
-    """Request the deletion of a topic. It is complete when every broker has deleted its replicas."""
+    """Request the deletion of a topic. Raise `NoSuchTopic` if it does not exist."""
     if await session.exists(znodes.topic_path(name)) is None:
         raise NoSuchTopic(f"there is no topic {name}")
     await session.ensure_path(znodes.DELETE_TOPICS)

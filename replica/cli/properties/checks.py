@@ -63,7 +63,7 @@ def store(source: PropertiesSource) -> str:
 
 
 def together(source: PropertiesSource, log: LogConfig) -> None:
-    """Record a problem for keys that are valid alone but inconsistent together."""
+    """Record a problem for keys that are valid alone but inconsistent together, and a warning for questionable ones."""
     _number(source)
     _at_most(source, "group.min.session.timeout.ms", 6_000, "group.max.session.timeout.ms", 1_800_000)
     _at_most(source, "replica.fetch.wait.max.ms", 500, "replica.lag.time.max.ms", 30_000)
@@ -108,13 +108,13 @@ def _advise(source: PropertiesSource, log: LogConfig) -> None:
     if insync > copies:
         source.warn(
             "min.insync.replicas",
-            f"more than default.replication.factor, which is {copies}: acks=all is rejected by every topic that does "
-            "not set its own replication factor",
+            f"more than default.replication.factor, which is {copies}: a topic with fewer replicas requires all of "
+            "them for acks=all",
         )
     elif insync == copies > 1:
         source.warn(
             "min.insync.replicas",
-            "as many as default.replication.factor, so acks=all is rejected while any broker is down",
+            "as many as default.replication.factor, so acks=all is rejected while any broker with a replica is down",
         )
     for key, most, why in (
         ("log.segment.bytes", log.segment_bytes, "a batch larger than a segment is rejected"),

@@ -16,7 +16,7 @@ LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
 PROTOCOL_MAP_DEFAULT: Final = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-"""The default, as in Kafka: each protocol has a listener of the same name."""
+"""The default, as in Kafka: a listener that is named like a protocol uses it."""
 DEFAULT: Final = "PLAINTEXT://:9092"
 _FORM: Final = "NAME://host:port"
 

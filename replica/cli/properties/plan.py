@@ -112,7 +112,7 @@ def plan_of(
     now: datetime | None = None,
 ) -> Plan:
     """Make a plan from the text of a file. `overrides` replace its keys. A certificate that is not valid at `now`
-    causes a warning."""
+    causes a warning. Raise `BadConfig` with all mistakes."""
     source = PropertiesSource.of(Path(path), text, overrides or {})
     if source.problems and not source.entries:
         raise BadConfig(source.problems, source.warnings)
@@ -221,7 +221,8 @@ def _log(source: PropertiesSource) -> tuple[LogConfig, frozenset[str]]:
 
 
 def _start_settings(source: PropertiesSource) -> dict[str, Setting]:
-    """Return every key with its value as tools display it; None for secrets and for keys without a value."""
+    """Return the keys with an effect, and all keys of the file, with their values as tools display them; None for
+    secrets and for keys without a value."""
     usual = {name: _usual(key) for name, key in KEYS.items()}
     made = {name: Setting(usual[name], usual=usual[name]) for name, key in KEYS.items() if not key.ignored}
     for name, entry in source.entries.items():

@@ -14,7 +14,7 @@ _HEAD: Final = """\
 reports all mistakes and all keys without effect, prints the effective settings, and exits. All mistakes are reported
 together, each with its line and with valid values, and the broker does not start. This page lists every known key. A
 warning names each key *without effect* whose value differs from the behavior of this broker, and each unknown key,
-with the most similar known key.
+with the most similar known key. An unknown key about security is a mistake.
 
 The file has the format of Java's properties. Kafka reads it as Latin-1, so for Kafka other letters than ASCII must be
 written as `\\uXXXX`. Here a file that is valid UTF-8 is read as UTF-8, and any other as Latin-1; a warning names the

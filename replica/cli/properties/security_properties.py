@@ -231,7 +231,8 @@ def _login(source: PropertiesSource, listener: str, mechanism: str) -> Mapping[s
 
 
 def login_options(source: ConfigSource, key: str) -> Mapping[str, str]:
-    """Return the options of a login module in Java's format: `class.Name required name="value" ...;`"""
+    """Return the options of a login module in Java's format, `class.Name required name="value" ...;`. If the key is not
+    set, return none."""
     text = source.text(key)
     if not text:
         return {}

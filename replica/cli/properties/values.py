@@ -26,7 +26,7 @@ def idle(value: str) -> float:
 
 
 def topic_setting(name: str) -> Convert:
-    """Return a converter with the rule of the dynamic topic setting of this name."""
+    """Return a converter with the rule of the dynamic broker setting of this name, a default of topics."""
     row = BROKER[name]
 
     def convert(value: str) -> Any:

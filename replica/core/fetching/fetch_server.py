@@ -84,8 +84,8 @@ class FetchServer:
     def complete(self, now: int) -> None:
         """Answer the delayed fetches for which something happened in this turn.
 
-        Followers wait for appended records, consumers for committed ones. Both are answered if the role or the log
-        start of a partition changed.
+        Followers wait for appended records, consumers for committed ones. With `follower_reads`, a new high watermark
+        also answers followers. Both are answered if the role or the log start of a partition changed.
         """
         purgatory = self._purgatory
         while purgatory.changed or purgatory.appended or purgatory.committed:

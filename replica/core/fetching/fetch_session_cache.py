@@ -58,7 +58,8 @@ class FetchSession:
     last_sent: dict[TopicPartition, AnswerFields] = field(factory=dict)
 
     def answered(self, where: TopicPartition, current: AnswerFields, *, records: bool, always: bool) -> bool:
-        """Return whether a partition must be in the answer. `always`: its result is an error or a preferred replica.
+        """Record a partition's result, and return whether it must be in the answer. `always`: it is an error or a
+        preferred replica.
 
         A partition that returned records moves to the end of the order: otherwise the first partitions could fill every
         answer.

@@ -1,10 +1,11 @@
 """Fetching from one leader: the next request, and the effects of its answer, as in Kafka's `ReplicaFetcherThread`.
 
 At most one request to a leader is in flight. Fetches belong to a session (KIP-227): the first request is full, that is,
-names every partition; later ones name only partitions that changed since, and a partition that the answer omits is
-unchanged. An answer is applied only if the partition still follows in the same leader epoch and its log still ends at
-the requested offset. `_dirty` holds every partition whose entry in the session may be outdated, so the cost of a
-request does not depend on the others. If a request fails, the session ends, and the next request is full.
+names every partition to fetch; later ones name only partitions that changed since, and a partition that the answer
+omits is unchanged. The answer to a fetch is applied only if the partition still follows in the same leader epoch and
+its log still ends at the requested offset. `_dirty` holds every partition whose entry in the session may be outdated,
+so the cost of a request does not depend on the others. If a request fails, the session ends, and the next request is
+full.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ class ReplicaFetcher:
     # -- answers -------------------------------------------------------------------------------------------
 
     def failed(self, request: LeaderRequest, now: int) -> None:
-        """Back off after a request without an answer."""
+        """Back off after a request that got no answer, or was refused as a whole."""
         asked = dict(_asked(request))
         if self._in_flight is request:
             asked |= {where: wanted.leader_epoch for where, wanted in self._session.sent.items()}

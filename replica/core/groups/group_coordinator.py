@@ -132,8 +132,8 @@ class GroupCoordinator:
         """Handle a request. Refuse it if this broker does not coordinate the group.
 
         While a group loads, Heartbeat succeeds and SyncGroup is answered with REBALANCE_IN_PROGRESS, as in Kafka's
-        GroupCoordinator, so members keep their assignments. Joins and commits create an unknown group. OffsetFetch and
-        DescribeGroup succeed without one; other requests fail.
+        GroupCoordinator, so members keep their assignments. Joins without a member id, and commits without a
+        generation, create an unknown group. OffsetFetch and DescribeGroup succeed without one; other requests fail.
         """
         match ask:
             case Join():
@@ -207,9 +207,7 @@ class GroupCoordinator:
         error = self._refusal(name)
         if error is None and (held := of_request(ask)) > settings.group_member_bytes_max:
             error = E.INVALID_REQUEST
-            why = (
-                f"JoinGroup metadata of {held} bytes exceeds the limit of {settings.group_member_bytes_max} per member"
-            )
+            why = f"a JoinGroup of {held} bytes exceeds the limit of {settings.group_member_bytes_max} per member"
             self._outbox.note(MemberRefused(name, ask.identity.member or ask.client_id, error, why))
         if error is None and not least <= ask.session_timeout_ms <= most:
             error = E.INVALID_SESSION_TIMEOUT

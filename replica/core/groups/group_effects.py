@@ -66,8 +66,8 @@ Record: TypeAlias = OffsetRecord | GroupRecord
 class GroupAppend:
     """A request to write records to a partition of the offsets topic as one batch.
 
-    Call `appended` when they are committed. Write only as the leader of the partition, in this leader epoch or a later
-    one.
+    Call `appended` when they are committed, or the write has failed. Write only as the leader of the partition, in this
+    leader epoch or a later one.
     """
 
     id: AppendId
@@ -138,7 +138,7 @@ class OffsetsExpired:
 
 @frozen
 class MemberDropped:
-    """A member that was removed although it sent no LeaveGroup."""
+    """A member, or a pending member id, that was removed without a LeaveGroup."""
 
     group: str
     member: str

@@ -113,7 +113,8 @@ class GroupExpiration:
         """Yield the expired offsets (KIP-211).
 
         In an empty group, the age of an offset counts from the time when the group became empty. In a group that only
-        stores offsets, and for topics to which no member subscribes, it counts from the commit.
+        stores offsets, and in a stable group for topics to which no member subscribes, it counts from the commit.
+        Other offsets do not expire.
         """
 
         def since_empty(position: OffsetAndMetadata) -> int:

@@ -68,7 +68,7 @@ class GroupLoading:
             groups[name].saved_at = offset
         for name, positions in self._offsets.items():
             if positions:
-                # A group without a group record only stores offsets, and never had members.
+                # A group without a group record has no members: it only stores offsets.
                 group = groups.setdefault(name, GroupMetadata(name, partition, -1, members=GroupMembers(memory)))
                 group.offsets.positions.update(positions)
         for producer, entries in self._open.items():

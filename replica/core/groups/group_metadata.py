@@ -105,7 +105,7 @@ class GroupMetadata:
             self.unsynced[new] = None
 
     def understands(self, protocol_type: str, protocols: tuple[SupportedProtocol, ...]) -> bool:
-        """Return whether a member with these protocols shares a protocol with all members."""
+        """Return whether a member with this protocol type and these protocols shares a protocol with all members."""
         if not protocol_type or not protocols:
             return False
         if self.state is GroupState.EMPTY or not self.members:
@@ -154,7 +154,7 @@ class GroupMetadata:
         )
 
     def described(self) -> DescribedGroup:
-        """Describe the group. Only a stable group has metadata and assignments in its description."""
+        """Describe the group. Only the description of a stable group has the protocol, metadata and assignments."""
         stable = self.state is GroupState.STABLE
         members = tuple(
             DescribedMember(

@@ -93,7 +93,8 @@ class GroupMetadataManager:
         self._open_groups.setdefault((group.partition, producer), {})[group.id] = None
 
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
-        """Apply or drop the offsets that the producer committed before its marker at `offset`."""
+        """Apply or drop the offsets that the producer committed before its marker at `offset`; while the partition is
+        being loaded, at the end of the load."""
         loading = self._topic.found_in(partition)
         if loading is not None:
             loading.ended.append((offset, producer, committed))

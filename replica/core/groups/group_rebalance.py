@@ -54,7 +54,8 @@ class GroupRebalance:
         self._timers.set(GroupTimer(group.id, TimerKind.SESSION, member.id), now + member.session_timeout_ms)
 
     def take_over(self, group: GroupMetadata, now: int) -> None:
-        """Coordinate a loaded group. The last heartbeats are unknown, so each member gets its full session timeout."""
+        """Coordinate a loaded group. The last heartbeats are unknown, so each member gets its full session timeout.
+        If the group is larger than `group.max.size`, begin a rebalance."""
         group.subscribed = self.subscribed(group) if group.members else frozenset()
         for member in group.members.values():
             self.restart_session(group, member, now)
@@ -88,7 +89,8 @@ class GroupRebalance:
             self.begin(group, cause, why, now)
 
     def begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
-        """Begin a rebalance. Members may join again until the longest of their rebalance timeouts has passed."""
+        """Begin a rebalance. Members may join again until the longest of their rebalance timeouts has passed; if the
+        group was empty, until the initial delay has passed."""
         self._outbox.note(Rebalancing(group.id, cause, why, group.generation))
         if group.state is S.COMPLETING_REBALANCE:
             self._take_back(group, E.REBALANCE_IN_PROGRESS, now)
@@ -210,7 +212,7 @@ class GroupRebalance:
             if error is E.NONE:
                 group.saved_at = max(group.saved_at, at)
             if group.state is not S.COMPLETING_REBALANCE or group.generation != generation:
-                return  # a member joined or left meanwhile, so all members must join again
+                return  # another rebalance has begun meanwhile, or the group has moved
             if error is not E.NONE:
                 self._take_back(group, group_error(error), later)
                 why = f"its assignment could not be written: {error.name}"

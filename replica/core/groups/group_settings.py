@@ -7,7 +7,7 @@ from attrs import frozen
 
 @frozen
 class GroupSettings:
-    """The settings, named as the broker's configuration keys, with the same defaults."""
+    """The settings. Most are named like a configuration key of the broker, and have its default."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000

@@ -50,7 +50,7 @@ class Cause(Enum):
     assignment."""
     MEMBER_LEFT = "member-left"
     SESSION_EXPIRED = "session-expired"
-    """A member sent no heartbeat within its session timeout: it is dead, disconnected, or its process stalls."""
+    """A member sent no heartbeat within its session timeout, or its first join was not answered in time."""
     SYNC_EXPIRED = "sync-expired"
     """A member joined and did not send SyncGroup in time."""
     NOT_WRITTEN = "not-written"

@@ -59,12 +59,12 @@ class ListenerMemory:
         self.request_bytes = 0
         """Bytes of requests that are queued or in progress."""
         self.unsent_bytes = 0
-        """Bytes of responses that clients have not received yet."""
+        """Bytes of responses that are not sent yet."""
         self.partial_requests = PartialRequests()
 
     def response_bytes_max(self, unsent_bytes_total_max: int) -> int:
-        """Return the limit of the next fetch response: a quarter of the free memory.
+        """Return the limit of the next fetch response: a quarter of the free memory, but at least 64 KiB.
 
-        So clients that never read cannot use up the memory, however many they are.
+        So clients that never read leave memory for the others.
         """
         return max((unsent_bytes_total_max - self.unsent_bytes) // 4, _RESPONSE_BYTES_LEAST)

@@ -12,7 +12,7 @@ from replica.core.partitions.partition_log import NO_EPOCH, NO_OFFSET, EpochEndO
 
 
 def last_epoch(log: PartitionLog) -> int:
-    """Return the epoch of the last record. Epochs that began later and have no records are ignored."""
+    """Return the epoch of the last record; NO_EPOCH if the log is empty. Later epochs without records are ignored."""
     end = log.end_offset
     return log.epoch_for_offset(end - 1) if end > log.start_offset else NO_EPOCH
 

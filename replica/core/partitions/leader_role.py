@@ -70,7 +70,7 @@ class LeaderRole:
         )
 
     def may_join(self, follower: RemoteReplica, high_watermark: int) -> bool:
-        """Return whether a follower has all records that this leader or an earlier one may have committed.
+        """Return whether a follower outside the ISR has all records that this or an earlier leader may have committed.
 
         The high watermark alone does not suffice (KAFKA-7128): a new leader's high watermark lags, and earlier leaders
         may have committed everything before `start_offset`.

@@ -252,7 +252,10 @@ class Partition:
     def append_as_leader(
         self, acks: int, records: bytes | ExaminedBatch, now: int, clock: int, origin: int
     ) -> tuple[Produced, int]:
-        """Append a producer's batch. Return the result, and the high watermark that commits the batch."""
+        """Append a producer's batch. Return the result, and the high watermark that commits the batch.
+
+        Raise `KafkaError` if the batch is refused.
+        """
         where, log = self.where, self.log
         leading = self.leading()
         if acks == ALL and not self.enough_in_sync:
@@ -431,8 +434,8 @@ class Partition:
         )
 
     def _preferred_replica(self, leading: LeaderRole, rack: str, offset: int) -> BrokerId:
-        """Return the replica in the consumer's rack with the most records; this leader if it is in that rack, or if no
-        replica is suitable."""
+        """Return the ISR member in the consumer's rack with the most records; this leader if it is in that rack, or if
+        no member is suitable."""
         mine = self.live.get(leading.me)
         if mine is not None and mine.rack == rack:
             return leading.me
@@ -458,8 +461,8 @@ class Partition:
         leading = self.leading()
         if any(each in self.live for each in leading.isr.members if each not in (leading.me, follower.id)):
             text = (
-                f"{self.where} is damaged: {wrong}. Stop the broker and remove the partition's directory; "
-                "the broker then copies it from the other replicas"
+                f"{self.where} is damaged: {wrong}. Stop the broker, remove the partition's directory and restart: "
+                "the broker copies the records from the other replicas"
             )
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, text)
         self.outbox.note("log_rotten", key=self.where, partition=str(self.where), follower=follower.id, why=wrong)
@@ -498,7 +501,8 @@ class Partition:
         return OffsetAnswer(where)
 
     def epoch_end(self, current: int, epoch: int) -> EpochAnswer:
-        """Answer OffsetForLeaderEpoch: return where a leader epoch ended in this leader's log."""
+        """Answer OffsetForLeaderEpoch: return where a leader epoch ended in this leader's log. An epoch later than the
+        log's has no end."""
         self.check_epoch(current)
         self.leading()
         if epoch == NO_EPOCH or epoch > self.log.latest_epoch:
@@ -577,8 +581,8 @@ class Partition:
         return True
 
     def isr_unwanted(self, write: WriteIsr, now: int) -> bool:
-        """Abandon an ISR change that was not written, because a joining broker is no longer registered. Return False if
-        that takes another write, or if the change is no longer pending."""
+        """Abandon an ISR change that was not written, because a joining broker has lost its registration. Return False
+        if that takes another write, or if the change is no longer pending."""
         leading = self._leading_in(write.state.leader_epoch)
         if leading is None or leading.isr.asked != write.state.isr or leading.isr.superseded:
             return False
@@ -589,7 +593,8 @@ class Partition:
         return False
 
     def isr_read(self, epoch: LeaderEpoch, state: PartitionState, now: int) -> Doubt | None:
-        """Resolve a change of unknown outcome by the state read from the store. Return None if no change is pending."""
+        """Resolve a change of unknown outcome by the state read from the store. Return None if no change is pending, or
+        if this broker does not lead in this epoch."""
         leading = self._leading_in(epoch)
         if leading is None or leading.isr.asked is None or leading.isr.superseded:
             return None

@@ -50,7 +50,7 @@ class ExaminedBatch:
     least_delta     the smallest timestamp delta of its records
     greatest_delta  the largest timestamp delta of its records
     all_keyed       the examination checked that each record has a key, as a compacted log requires
-    refusal         the error in its records; then only `data` is valid, too
+    refusal         the error in its records; of the other fields, only `data` is valid then
     """
 
     data: bytes
@@ -159,8 +159,8 @@ class PartitionLog(Protocol):
     def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
         """Read a batch's records before `append_as_leader`, from any thread.
 
-        Return None if that would not make the append faster. With `definite=False`, return None also for a refused
-        batch: larger bounds might accept it.
+        Return None if the append will refuse the batch by its header. With `definite=False`, return None also if it
+        will refuse the records: larger bounds might accept them.
         """
 
     def refused_records(self, batch: bytes, bounds: BatchBounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:

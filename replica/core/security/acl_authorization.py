@@ -4,6 +4,7 @@
 2. If no ACL matches the resource, `allow.everyone.if.no.acl.found` decides.
 3. A matching DENY of the operation or of ALL refuses, even if an ALLOW matches, too.
 4. A matching ALLOW of the operation, of ALL, or of an operation that implies it authorizes.
+5. Otherwise the operation is refused.
 """
 
 from __future__ import annotations

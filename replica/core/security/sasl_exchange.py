@@ -13,7 +13,7 @@ class Exchange(Protocol):
     """The server's side of an authentication.
 
     done   True if the client has proved to be `name`
-    name   the user name that the client gave; "" before
+    name   the user name, once it is known; "" before
     """
 
     @property

@@ -113,7 +113,7 @@ class TransactionCompletion:
         self._decide(transaction, S.PREPARE_ABORT, now, done)
 
     def abort_overdue(self, transaction: TransactionMetadata, now: int) -> None:
-        """Abort the transaction if it has exceeded its timeout."""
+        """Abort the transaction if it is open and has exceeded its timeout, unless a change is being written."""
         saved = transaction.now
         if (
             saved.state is not S.ONGOING

@@ -73,7 +73,8 @@ class TransactionCoordinator:
     # -- partitions ----------------------------------------------------------------------------------------
 
     def replay(self, load: Load, offset: int, record: TxnRecord, producer: int | None = None) -> None:
-        """Apply a record of the topic, in log order. The topic is never part of a transaction."""
+        """Apply a record of the topic, in log order. `producer` is not used: records of this topic are never
+        transactional."""
         found = self.topic.found(load)
         if found is None:
             return

@@ -45,8 +45,8 @@ class TxnRecord:
 class TransactionAppend:
     """A request to write a record to a partition of the transactions topic.
 
-    Call `appended` when it is committed. Write only as the leader of the partition, in this leader epoch or a later
-    one.
+    Call `appended` when it is committed, or the write has failed. Write only as the leader of the partition, in this
+    leader epoch or a later one.
     """
 
     id: AppendId
@@ -61,7 +61,7 @@ class TransactionAppend:
 class Marker:
     """A request to write the marker of a transaction to partitions.
 
-    Call `marked` for each partition. Stop when the coordinator no longer awaits the marker.
+    Call `marked` or `refused` for each partition. Stop when the coordinator no longer awaits the marker.
     """
 
     number: MarkerId

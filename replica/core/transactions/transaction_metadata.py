@@ -87,7 +87,8 @@ class TransactionMetadata:
         return Next(Saved(fresh, 0, timeout_ms, S.EMPTY, updated_ms=now), self.now.producer, last)
 
     def bumped(self, expected: tuple[int, int] | None, timeout_ms: int, now: int) -> Next | None:
-        """Return the state with the next epoch; None if a newer producer has taken over."""
+        """Return the state with the next epoch, or with the same one for a repeated request; None if a newer producer
+        has taken over, or no epoch is left."""
         epoch, last = self.now.epoch + 1, NO_EPOCH
         if expected is not None:
             if self.now.epoch == NO_EPOCH or expected[1] == self.now.epoch:

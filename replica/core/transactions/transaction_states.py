@@ -18,7 +18,7 @@ class TxnState(Enum):
     ONGOING = "Ongoing"
     """The transaction is open and has partitions."""
     PREPARE_COMMIT = "PrepareCommit"
-    """The decision is durable, and markers are being written to the partitions."""
+    """The decision is recorded, and markers are being written to the partitions."""
     PREPARE_ABORT = "PrepareAbort"
     COMPLETE_COMMIT = "CompleteCommit"
     """All partitions have the marker."""

@@ -29,7 +29,7 @@ DAMAGE = [
     pytest.param(b"\xff\xfe\x00", "not JSON", id="no-text"),
     pytest.param(b"[1,2]", "expected an object, not list", id="a-list"),
     pytest.param(b"{}", "version is missing", id="no-version"),
-    pytest.param(b'{"version":0}', "unknown version 0", id="too-old"),
+    pytest.param(b'{"version":0}', "version 0 is too old", id="too-old"),
     pytest.param(NEWER, "is missing", id="newer"),
     pytest.param(b"[" * 10_000, "not JSON", id="deep"),
 ]
@@ -167,7 +167,11 @@ def test_impossible_requests_are_refused(tmp_path: Path, caplog: pytest.LogCaptu
             asked = await wires.controller.ask(
                 events.AlterReassignmentsRequested({TopicPartition("good", 0): (BrokerId(9),)})
             )
-            assert asked == {TopicPartition("good", 0): "brokers [9] are not alive, so no replica can be added there"}
+            assert asked == {
+                TopicPartition(
+                    "good", 0
+                ): "brokers [9] are not alive or are shutting down, so no replica can be added there"
+            }
             await here.session.create(f"{znodes.DELETE_TOPICS}/nope")
             await here.session.create(
                 f"{znodes.ISR_CHANGES}/isr_change_", TORN, sequential=True

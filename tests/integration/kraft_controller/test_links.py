@@ -300,7 +300,7 @@ def test_refused_roles_are_logged(caplog: pytest.LogCaptureFixture) -> None:
         async with linked(broker) as links:
             links.send(ONE, LeaderAndIsr(BrokerId(9), ControllerEpoch(1), BrokerEpoch(5), False, (), ()))
             await until(lambda: links.waiting() == {ONE: 0})
-            assert "broker 1 refused 1 roles: t-0 (error 103)" in caplog.text
+            assert "broker 1 refused roles (1): t-0 (error 103)" in caplog.text
 
     run(test)
 

@@ -57,7 +57,7 @@ def test_failed_disk_and_waiting_deletion_are_counted() -> None:
     controller = cluster()
     controller.run(controller.term.brokers.replicas_failed(BrokerId(2), [TopicPartition("t", 1)]))
     assert health(controller.context).offline_replicas == 1
-    assert health(controller.context).worries == ("1 replica on a failed disk",)
+    assert health(controller.context).worries == ("1 replica that its broker cannot use",)
     controller.store.deletions.append("t")
     controller.run(controller.term.deletion.process_requests())
     found = health(controller.context)

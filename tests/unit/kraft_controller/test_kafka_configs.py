@@ -30,7 +30,7 @@ def test_kafka_options_are_translated(given: str, ours: str) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("--alter --describe --topic t", "either --alter or --describe"),
+        ("--alter --describe --topic t", "use either --alter or --describe, not both"),
         ("--alter --add-config a=1", "--entity-type"),
         ("--alter --entity-type topics --entity-name a --entity-name b", "each --entity-type"),
         ("--alter --topic t --broker 1 --add-config a=1", "only users and clients"),

@@ -406,7 +406,7 @@ def test_impossible_reassignments_are_refused() -> None:
     wanted = {T0: ids(9), TopicPartition("u", 0): ids(1), TopicPartition("t", 7): ids(1)}
     failed = controller.run(controller.term.reassignment.alter(wanted))
     assert failed == {
-        T0: "brokers [9] are not alive, so no replica can be added there",
+        T0: "brokers [9] are not alive or are shutting down, so no replica can be added there",
         TopicPartition("u", 0): "the partition does not exist",
         TopicPartition("t", 7): "the partition does not exist",
     }

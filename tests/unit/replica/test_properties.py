@@ -107,8 +107,8 @@ def test_default_of_one_replica_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        (["min.insync.replicas=2"], "more than default.replication.factor, which is 1: acks=all is rejected"),
-        (["min.insync.replicas=2", "default.replication.factor=2"], "rejected while any broker is down"),
+        (["min.insync.replicas=2"], "which is 1: a topic with fewer replicas requires all of them for acks=all"),
+        (["min.insync.replicas=2", "default.replication.factor=2"], "rejected while any broker with a replica is down"),
         (["log.segment.bytes=100000"], "less than message.max.bytes, which is 1048588: a batch larger than a segment"),
         (
             ["socket.request.max.bytes=100000"],

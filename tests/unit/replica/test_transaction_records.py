@@ -70,10 +70,10 @@ def test_unknown_record_types_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        ("00", None, "2 bytes expected"),
-        ("0000 0004 706179", None, "4 bytes expected"),
+        ("00", None, "a length of 2 does not fit"),
+        ("0000 0004 706179", None, "a length of 4 does not fit"),
         ("0000 0003 706179 00", None, "1 surplus bytes"),
-        (KEY, "", "2 bytes expected"),
+        (KEY, "", "a length of 2 does not fit"),
         (KEY, "0001", "has version 1; version 0 is supported"),
         (KEY, "0000 0000000000000009 0000 0000ea60 06", "unknown transaction state 6"),
         (KEY, "0000 0000000000000009 0000 0000ea60 01 7fffffff", "2147483647 elements"),
