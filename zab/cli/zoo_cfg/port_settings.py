@@ -199,6 +199,6 @@ def _warn_of_admin_address(source: ZooSource, admin: AdminSettings | None) -> No
     elif not is_loopback(admin.host):
         source.warn(
             entry.key,
-            "the admin port has neither login nor TLS: a client that reaches it can read addresses, session ids and paths "
-            "of nodes regardless of their ACLs, and reset statistics. Restrict access to it, or listen on 127.0.0.1",
+            "the admin port has neither login nor TLS: a client that reaches it can read addresses, session ids and "
+            "all paths of nodes, whatever their ACLs, and reset statistics. Restrict access to it, or listen on 127.0.0.1",
         )
