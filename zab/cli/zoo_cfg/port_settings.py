@@ -200,5 +200,5 @@ def _warn_of_admin_address(source: ZooSource, admin: AdminSettings | None) -> No
         source.warn(
             entry.key,
             "the admin port has neither login nor TLS: a client that reaches it can read addresses, session ids and "
-            "all paths of nodes, whatever their ACLs, and reset statistics. Restrict access to it, or listen on 127.0.0.1",
+            "all paths, whatever the ACLs, and reset statistics. Restrict access to it, or listen on 127.0.0.1",
         )
