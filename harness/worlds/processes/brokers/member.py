@@ -278,6 +278,7 @@ class KafkaPython(Member):
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=BEAT_MS,
         )
+        keep_pending_rejoins(self._consumer)
         self._consumer.subscribe([self.topic], listener=Listener())
 
     def _poll(self, asked: int) -> None:
@@ -309,6 +310,19 @@ class KafkaPython(Member):
 
     def _leave(self) -> None:
         self._consumer.close()
+
+
+def keep_pending_rejoins(consumer: Any) -> None:
+    """Make a consumer of kafka-python finish each rejoin that it began.
+
+    In kafka-python 3.0.12, the leader of a group rejoins after a change of metadata, for example when it receives the
+    first metadata of its topic. When JoinGroup is answered, it takes the new metadata as a basis. If a poll ends before
+    SyncGroup is answered too, the next poll finds no reason to rejoin. From then on the consumer has no new assignment
+    and sends no heartbeats.
+    """
+    coordinator = consumer._coordinator
+    needs_rejoin = coordinator.need_rejoin
+    coordinator.need_rejoin = lambda: coordinator.rejoining or needs_rejoin()
 
 
 BY_LIBRARY: Final[Mapping[str, type[Member]]] = {"confluent": Confluent, "python": KafkaPython}
