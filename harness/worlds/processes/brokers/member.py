@@ -8,6 +8,7 @@ later, and may continue anywhere.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import signal
@@ -256,7 +257,7 @@ class KafkaPython(Member):
         import kafka
 
         member = self
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
 
         class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # it has no types
             def on_partitions_assigned(self, assigned: Any) -> None:
@@ -329,6 +330,7 @@ BY_LIBRARY: Final[Mapping[str, type[Member]]] = {"confluent": Confluent, "python
 
 
 def main(text: str) -> None:
+    faulthandler.register(signal.SIGUSR1)  # the harness asks for the stacks of a member that stalls
     options = MemberOptions(**json.loads(text))
     BY_LIBRARY[options.library](options).live()
 
