@@ -14,6 +14,8 @@ import aiokafka
 import confluent_kafka
 import kafka
 
+from harness.worlds.processes.brokers.member import keep_pending_rejoins
+
 Pairs = Sequence[tuple[bytes | None, bytes | None]]
 READ_S: Final = 400.0
 
@@ -56,6 +58,7 @@ class KafkaPython:
         consumer = kafka.KafkaConsumer(
             topic, bootstrap_servers=hosts, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
         )
+        keep_pending_rejoins(consumer)
         found: list[tuple[bytes | None, bytes | None]] = []
         until = time.monotonic() + READ_S
         try:

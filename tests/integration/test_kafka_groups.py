@@ -25,6 +25,7 @@ from kafka.errors import RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as PythonPartition
 
+from harness.worlds.processes.brokers.member import keep_pending_rejoins
 from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import Endpoint
 from replica.core.errors import ErrorCode as E
@@ -67,7 +68,8 @@ class Running:
 
 
 @asynccontextmanager
-async def broker() -> AsyncIterator[Running]:
+async def broker(metadata_s: float = 0.0, write_s: float = 0.0) -> AsyncIterator[Running]:
+    """Run a broker that needs these times to answer a request for the metadata of topics, and to write a record."""
     storage = Storage()
 
     async def count() -> int | None:
@@ -88,6 +90,7 @@ async def broker() -> AsyncIterator[Running]:
     async def metadata(request: Request[Any]) -> Body:
         asked = request.body["topics"]
         names = ["t"] if asked is None else [each["name"] for each in asked]
+        await trio.sleep(metadata_s if names else 0.0)
         partitions = [
             {"partition_index": index, "leader_id": 1, "leader_epoch": 0, "replica_nodes": [1], "isr_nodes": [1]}
             for index in WHERES
@@ -136,10 +139,25 @@ async def broker() -> AsyncIterator[Running]:
         port = await listener.bind()
         nursery.start_soon(listener.run)
         await nursery.start(groups.run)
+        if write_s:
+            slow_down(storage, write_s, nursery)
         running = Running(groups, storage, port)
         running.lead(True)
         yield running
         nursery.cancel_scope.cancel()
+
+
+def slow_down(storage: Storage, write_s: float, nursery: trio.Nursery) -> None:
+    append = storage.append
+
+    async def confirm(done: Callable[[E, int], None], error: E, first: int) -> None:
+        await trio.sleep(write_s)
+        done(error, first)
+
+    def append_slowly(where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[E, int], None]) -> None:
+        append(where, records, timeout_ms, lambda error, first: nursery.start_soon(confirm, done, error, first))
+
+    storage.append = append_slowly  # type: ignore[method-assign]
 
 
 def until(true: Callable[[], bool], meanwhile: Callable[[], object] = lambda: time.sleep(0.05)) -> None:
@@ -190,6 +208,20 @@ def test_kafka_python_shares_hands_over_and_survives_a_change_of_coordinator() -
         until(lambda: running.state("g") is GroupState.EMPTY)  # it says so, and does not wait for an answer for ever
 
     played(story)
+
+
+def test_consumer_of_kafka_python_finishes_a_rejoin_that_outlasts_a_poll() -> None:
+    """The consumer joins before it has the metadata of its topic, and rejoins then."""
+
+    def story(running: Running) -> None:
+        consumer = KafkaConsumer(bootstrap_servers=running.hosts, group_id="g", enable_auto_commit=False)
+        keep_pending_rejoins(consumer)
+        consumer.subscribe(["t"])
+        until(lambda: len(consumer.assignment()) == 4, lambda: consumer.poll(100))
+        assert running.groups.rebalances[Cause.LEADER_REJOINED] > 0
+        consumer.close()
+
+    played(story, metadata_s=2.0, write_s=0.3)
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
@@ -378,9 +410,9 @@ def test_two_kinds_of_clients_that_share_no_assignor_are_told_so() -> None:
     played(story)
 
 
-def played(story: Callable[[Running], None]) -> None:
+def played(story: Callable[[Running], None], *, metadata_s: float = 0.0, write_s: float = 0.0) -> None:
     async def main() -> None:
-        async with broker() as running:
+        async with broker(metadata_s, write_s) as running:
             with trio.fail_after(2 * PATIENCE_S):
                 await trio.to_thread.run_sync(story, running)
 

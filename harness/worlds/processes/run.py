@@ -52,8 +52,14 @@ class World(Cluster):
         with trio.move_on_after(bound_s) as patience:
             await act(waits_for)
         if patience.cancelled_caught:
-            self.violated(LIVENESS, f"the run waited {bound_s:.0f} s for {waits_for[0]} ({self._states()})")
+            details = await self._details()
+            what = f"the run waited {bound_s:.0f} s for {waits_for[0]} ({self._states()})"
+            self.violated(LIVENESS, f"{what}\n{details}" if details else what)
             await trio.lowlevel.checkpoint()
+
+    async def _details(self) -> str:
+        """Return more about what the run waits for; empty if nothing more is known."""
+        return ""
 
     @property
     def bound_s(self) -> float:

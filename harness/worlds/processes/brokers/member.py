@@ -8,6 +8,7 @@ later, and may continue anywhere.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import signal
@@ -256,7 +257,7 @@ class KafkaPython(Member):
         import kafka
 
         member = self
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
 
         class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # it has no types
             def on_partitions_assigned(self, assigned: Any) -> None:
@@ -278,6 +279,7 @@ class KafkaPython(Member):
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=BEAT_MS,
         )
+        keep_pending_rejoins(self._consumer)
         self._consumer.subscribe([self.topic], listener=Listener())
 
     def _poll(self, asked: int) -> None:
@@ -311,10 +313,24 @@ class KafkaPython(Member):
         self._consumer.close()
 
 
+def keep_pending_rejoins(consumer: Any) -> None:
+    """Make a consumer of kafka-python finish each rejoin that it began.
+
+    In kafka-python 3.0.12, the leader of a group rejoins after a change of metadata, for example when it receives the
+    first metadata of its topic. When JoinGroup is answered, it takes the new metadata as a basis. If a poll ends before
+    SyncGroup is answered too, the next poll finds no reason to rejoin. From then on the consumer has no new assignment
+    and sends no heartbeats.
+    """
+    coordinator = consumer._coordinator
+    needs_rejoin = coordinator.need_rejoin
+    coordinator.need_rejoin = lambda: coordinator.rejoining or needs_rejoin()
+
+
 BY_LIBRARY: Final[Mapping[str, type[Member]]] = {"confluent": Confluent, "python": KafkaPython}
 
 
 def main(text: str) -> None:
+    faulthandler.register(signal.SIGUSR1)  # the harness asks for the stacks of a member that stalls
     options = MemberOptions(**json.loads(text))
     BY_LIBRARY[options.library](options).live()
 

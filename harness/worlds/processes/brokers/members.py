@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -23,8 +24,11 @@ PROGRAM: Final = "harness.worlds.processes.brokers.member"
 MODULES: Final[Mapping[str, str]] = {"confluent": "confluent_kafka", "python": "kafka"}
 """The module of each library, by its name in scripts."""
 NEVER_S: Final = 1e6
-STDERR_KEPT: Final = 2_000
-"""The number of bytes of stderr that are kept."""
+STDERR_KEPT: Final = 16_000
+"""The number of bytes of stderr that are kept: the log of the client library, and the stacks of a stalled member."""
+LINES_SHOWN: Final = 60
+STACKS_S: Final = 0.5
+"""The time in which a process writes its stacks."""
 
 
 def installed(library: str) -> bool:
@@ -43,28 +47,36 @@ class Member:
         self._failed = failed
         self._recorder = recorder
         self._process: trio.Process | None = None
+        self._stderr = bytearray()
 
     def leave(self) -> None:
         """Make the member leave its group in good order."""
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
 
+    @property
+    def _name(self) -> str:
+        return f"client {self.options.number} ({self.options.library})"
+
+    async def describe(self) -> str:
+        """Return the end of the member's log, followed by the stacks of its threads."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(signal.SIGUSR1)
+            await trio.sleep(STACKS_S)
+        return "\n".join([f"{self._name} has logged:", *self._log()[-LINES_SHOWN:]])
+
     async def run(self) -> None:
         command = [sys.executable, "-m", PROGRAM, json.dumps(asdict(self.options))]
         process = await open_process(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self._process = process
-        stderr = bytearray()
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._read_stderr, process, stderr)
+                nursery.start_soon(self._read_stderr, process)
                 await self._read_events(process, nursery)
                 nursery.cancel_scope.cancel()
             code = await process.wait()
             if code and not (self._kill_s is not None and code < 0):
-                last = stderr.decode(errors="replace").splitlines()[-2:]
-                self._failed(
-                    f"client {self.options.number} ({self.options.library}) ended with {code}: {' | '.join(last)}"
-                )
+                self._failed(f"{self._name} ended with {code}: {' | '.join(self._log()[-2:])}")
         finally:
             await end_process(process)
             self.left.set()
@@ -86,11 +98,14 @@ class Member:
         if not ended:
             self._recorder.add(Ended(self._recorder.now_us(), self.options.number))
 
-    async def _read_stderr(self, process: trio.Process, stderr: bytearray) -> None:
+    async def _read_stderr(self, process: trio.Process) -> None:
         assert process.stderr is not None
         async for data in process.stderr:
-            stderr += data
-            del stderr[:-STDERR_KEPT]
+            self._stderr += data
+            del self._stderr[:-STDERR_KEPT]
+
+    def _log(self) -> list[str]:
+        return self._stderr.decode(errors="replace").splitlines()
 
     @staticmethod
     async def _kill_after(seconds: float, process: trio.Process) -> None:

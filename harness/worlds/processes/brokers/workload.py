@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import trio
+
 from harness.faults import (
     AllowUnclean,
     Consume,
@@ -29,6 +31,7 @@ from harness.worlds.processes.brokers.members import Member, installed
 from harness.worlds.processes.brokers.nemesis import FAULTS, BrokersNemesis
 from harness.worlds.processes.cluster import NO_DEATH
 from harness.worlds.processes.workload import Workload
+from replica.runtime.admin_client.group_admin import describe
 from replica.wire.fields import Api
 from replica.wire.schemas.reassignment_schemas import (
     ALTER_PARTITION_REASSIGNMENTS,
@@ -45,6 +48,8 @@ MEMBERS: Final = 20_000
 POSITION_READERS: Final = 30_000
 """The first numbers of clients that are members of groups, and of clients that look up group positions at the end."""
 LAST_MEMBER: Final = 90
+DESCRIBE_S: Final = 10.0
+"""The time limit for the description of a group whose members stall."""
 
 
 class BrokersWorkload(Workload):
@@ -105,6 +110,20 @@ class BrokersWorkload(Workload):
                 member = self._member(LAST_MEMBER, topic, libraries[name], 0.0, upto=upto)
                 waits_for[0] = f"{member.options.group} to reach the offsets {upto}"
                 await member.left.wait()
+
+    async def describe_members(self) -> str:
+        """Describe the groups whose members have not left, and these members."""
+        present = [member for member in self.members if not member.left.is_set()]
+        texts = []
+        for group in dict.fromkeys(member.options.group for member in present):
+            described: object = f"{group} could not be described within {DESCRIBE_S:g} s"
+            with trio.move_on_after(DESCRIBE_S):
+                try:
+                    described = await describe(self.fleet.new_client(), group)
+                except REQUEST_ERRORS as error:
+                    described = f"{group} could not be described: {error}"
+            texts.append(str(described))
+        return "\n".join([*texts, *[await member.describe() for member in present]])
 
     def group_position_readers(self) -> Iterator[Consumer]:
         """Yield consumers that look up the positions of the groups of members."""

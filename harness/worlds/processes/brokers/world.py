@@ -105,6 +105,9 @@ class BrokersWorld(World):
         await workload.read_on(ends, waits_for)
         await look_up_positions([*clients.consumers.values(), *workload.group_position_readers()], waits_for)
 
+    async def _details(self) -> str:
+        return await self.workload.describe_members()
+
     async def _stop(self) -> None:
         """Stop the brokers first, while the store runs."""
         self._stopping = True
