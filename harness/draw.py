@@ -22,6 +22,7 @@ from harness.faults import (
     Apart,
     Ask,
     Barrier,
+    BounceBroker,
     CancelMove,
     CommitPositions,
     Connect,
@@ -45,6 +46,7 @@ from harness.faults import (
     Snapshot,
     Step,
     StrikeWrite,
+    ThrottleReplica,
     Timing,
     Transact,
     Vanish,
@@ -473,6 +475,29 @@ def _with_strikes(draw: Draw, script: Script) -> Script:
     return evolve(script, ops=_in_order([*strikes, *script.ops]))
 
 
+THROTTLES_SHARE: Final = 0.35
+"""The share of scripts of partitions with throttled replicas."""
+THROTTLES_MAX: Final = 3
+
+
+def _with_throttles(draw: Draw, script: Script) -> Script:
+    """Restart brokers, so that their replicas join the ISR again, and throttle one of these while all partitions are
+    written. Each broker has several replicas."""
+    begin, end = BUSY_FROM_MS + 300, script.length_ms - 1_300
+    if end <= begin or not draw.chance(THROTTLES_SHARE):
+        return script
+    ops = [evolve(op, partitions=2, factor=3) if isinstance(op, CreateTopic) else op for op in script.ops]
+    topics = {op.topic for op in ops if isinstance(op, CreateTopic) and op.topic <= HELD_MAX}
+    for _ in range(draw.upto(1, THROTTLES_MAX)):
+        at = draw.upto(begin, end)
+        throttled = at + draw.upto(200, 700)
+        ops.append(BounceBroker(at, draw.upto(1, script.brokers)))
+        ops.append(ThrottleReplica(throttled, **draw.fields(fields_of(ThrottleReplica))))
+        for topic in sorted(topics):
+            ops += [Produce(throttled + draw.upto(1, 500), draw.upto(1, 3), topic, part, 1) for part in (0, 1)]
+    return evolve(script, ops=_in_order(ops))
+
+
 # -- settings --------------------------------------------------------------------------------------------
 
 
@@ -654,6 +679,8 @@ def script_from_seed(
             transactions = Draw(Random(f"transactions/{seed}/{voters}"), voters, observers)
             if transactions.chance(TRANSACTIONS_SHARE):
                 script = _with_transactions(transactions, script)
+    if machine == "partitions" and ops:
+        script = _with_throttles(Draw(Random(f"throttles/{seed}/{voters}"), voters, observers), script)
     if machine in WITH_BROKERS:
         strikes = Draw(Random(f"strikes/{seed}/{voters}/{machine}"), voters, observers)
         return _with_strikes(strikes, script) if ops else script

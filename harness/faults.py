@@ -33,6 +33,7 @@ from harness.script.brokers import (
     SlowBroker,
     SlowStore,
     StrikeWrite,
+    ThrottleReplica,
     Transact,
     WipeBroker,
 )
@@ -126,7 +127,7 @@ __all__ = [
     "Knobs", "Leave", "LoseController", "LoseDisk", "LoseFsync", "LosePower", "LoseStore", "Loss", "MisdirectRecord",
     "OldDisk", "OneWay", "Op", "Overflow", "PartBrokers", "Partition", "Pause", "PauseBroker", "Produce", "Reassign",
     "Reconfigure", "Reorder", "Replication", "Resign", "Restart", "RollingRestart", "Script", "Setting", "SlowBroker",
-    "SlowDisk", "SlowStore", "Snapshot", "Split", "Step", "StrikeWrite", "Swizzle", "Timing", "Transact", "Vanish",
-    "When", "WipeBroker", "Write", "is_users",
+    "SlowDisk", "SlowStore", "Snapshot", "Split", "Step", "StrikeWrite", "Swizzle", "ThrottleReplica", "Timing",
+    "Transact", "Vanish", "When", "WipeBroker", "Write", "is_users",
 ]
 # fmt: on

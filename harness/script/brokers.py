@@ -373,6 +373,15 @@ class SlowBroker(PartitionOp):
     more_ms: int = drawn(100, Short(10, 400))
 
 
+@frozen
+class ThrottleReplica(PartitionOp):
+    """An operator throttles a replica to 0 bytes/s, and its broker still fetches other partitions from the same leader.
+    It is the `nth` ISR member that is not exempt: it was not in sync when it began to follow."""
+
+    for_ms: int = drawn(800, Upto(500, 1_500))
+    nth: int = drawn(1, Upto(1, 6))
+
+
 _HELD: Final[Mapping[str, Value]] = {"topic": VALID, "partition": SLICE}
 _OTHERS: Final[Mapping[type[Op], tuple[float, Mapping[str, Value]]]] = {
     KillBroker: (3.0, {"down_ms": Short(1, 1_500)}),
@@ -402,5 +411,5 @@ _OTHERS: Final[Mapping[type[Op], tuple[float, Mapping[str, Value]]]] = {
 PARTITION_KINDS: Final = tuple(Kind(weight, op, {**fields_of(op), **other}) for op, (weight, other) in _OTHERS.items())
 PARTITION_OPS: Final[tuple[type[Op], ...]] = (
     Replication, Produce, Consume, JoinGroup, CommitPositions, DeleteRecords, AllowUnclean, LosePower, Blackout,
-    WipeBroker, BreakDisk, CutBroker, PartBrokers, SlowBroker, SlowStore, Transact,
+    WipeBroker, BreakDisk, CutBroker, PartBrokers, SlowBroker, SlowStore, ThrottleReplica, Transact,
 )  # fmt: skip

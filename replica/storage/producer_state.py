@@ -32,6 +32,7 @@ _HEAD: Final = Struct(">hI")
 _COUNT: Final = Struct(">i")
 _ENTRY: Final = Struct(">qhiqiqiq")
 _OLDER: Final = Struct(">qiqiq")
+_MARKER: Final = Struct(">qq")
 _VERSION: Final = 1
 
 
@@ -255,8 +256,8 @@ class ProducerStateManager:
     # -- snapshot files ----------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """Encode a snapshot in Kafka's format, which has one batch for each producer. Older batches follow after the
-        entries, where Kafka does not read."""
+        """Encode a snapshot in Kafka's format, which has one batch for each producer. Older batches and `unreplicated`
+        follow after the entries, where Kafka does not read."""
         entries, older = [], []
         for producer_id, known in sorted(self._by_id.items()):
             last = known.batches[-1] if known.batches else BatchMetadata(-1, -1, -1, -1, known.timestamp)
@@ -275,7 +276,8 @@ class ProducerStateManager:
             for each in list(known.batches)[:-1]:
                 delta = each.last_offset - each.first_offset
                 older.append(_OLDER.pack(producer_id, each.last_sequence, each.last_offset, delta, each.timestamp))
-        body = _COUNT.pack(len(entries)) + b"".join(entries) + _COUNT.pack(len(older)) + b"".join(older)
+        markers = [_MARKER.pack(*each) for each in self.unreplicated]
+        body = b"".join(_COUNT.pack(len(each)) + b"".join(each) for each in (entries, older, markers))
         return _HEAD.pack(_VERSION, google_crc32c.value(body)) + body
 
     @staticmethod
@@ -318,6 +320,11 @@ def _decode(data: bytes) -> ProducerStateManager:
             if producer_id not in producers._by_id:
                 raise ValueError(f"the producer snapshot has batches but no entry of producer {producer_id}")
             producers._by_id[producer_id].batches.append(_written(sequence, offset, delta, timestamp))
+    if at < len(data):  # a snapshot of an earlier release ends here
+        (count,) = _COUNT.unpack_from(data, at)
+        at += _COUNT.size
+        for place in range(count):
+            producers.unreplicated.append(_MARKER.unpack_from(data, at + place * _MARKER.size))
     producers.first_open_offset = min(producers._open.values(), default=None)
     for producer_id, written in last.items():
         producers._by_id[producer_id].batches.append(written)

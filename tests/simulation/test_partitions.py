@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from harness.checkers.partitions.lag import LEAVES
 from harness.checkers.partitions.producers import REPLIES
 from harness.draw import script_from_seed
 from harness.faults import (
@@ -23,6 +24,7 @@ from harness.faults import (
     Produce,
     Replication,
     Script,
+    ThrottleReplica,
     WipeBroker,
 )
 from harness.outcome import Outcome
@@ -31,6 +33,7 @@ from harness.worlds.cores.partitions.world import PartitionsWorld
 from harness.worlds.cores.world import run
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
+from replica.core.fetching.follower_fetch_sessions import FollowerFetchSession
 from replica.storage.producer_state import ProducerStateManager
 from replica.wire.batch import Header
 from tests.simulation.elsewhere import printed
@@ -98,6 +101,32 @@ def test_disconnected_replica_leaves_isr_and_returns() -> None:
     _, counts = played(*WRITTEN, CutBroker(900, 700, 3), Produce(1_000, 1, 1, 0, 4))
     assert counts["replica isr_changed"] >= 2
     assert counts["acknowledged all"] == 8
+
+
+RETURNED = (
+    Replication(0, lag_ms=150),
+    CreateTopic(400, 1, 2, 3),
+    *(Produce(700, 1, 1, partition, 2) for partition in (0, 1)),
+    *(KillBroker(900, 200, broker) for broker in (2, 3)),
+    *(Produce(at, 1, 1, partition, 1) for at in (1_500, 1_560, 2_000, 2_060) for partition in (0, 1)),
+)
+"""Broker 1 leads two partitions, and the other brokers return to both ISRs, where throttles apply to them."""
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+def test_throttled_replica_leaves_isr_and_returns(nth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, before = played(*RETURNED, length_ms=3_000)
+    _, counts = played(*RETURNED, ThrottleReplica(1_900, 900, nth), length_ms=3_000)
+    assert counts["hit ThrottleReplica"] == 1
+    assert counts["replica isr_changed"] == before["replica isr_changed"] + 2
+    monkeypatch.setattr(FollowerFetchSession, "rouse", lambda self, where: None)
+    outcome = PartitionsWorld(script(*RETURNED, ThrottleReplica(1_900, 900, nth), length_ms=3_000)).run()
+    assert outcome.invariant == LEAVES, outcome.what
+
+
+def test_no_replica_is_throttled_if_none_has_returned() -> None:
+    _, counts = played(*WRITTEN, ThrottleReplica(900, 500, 1))
+    assert "hit ThrottleReplica" not in counts
 
 
 def test_acknowledgement_needs_min_insync_replicas() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from attrs import frozen
@@ -19,6 +20,9 @@ TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
 ANY: Final = Version(0)
 """A placeholder for versions that the checker does not use."""
 WRITES: Final = ("create", "set", "delete")
+read_topic: Final = lru_cache(1 << 10)(znodes.read_topic)
+read_state: Final = lru_cache(1 << 12)(znodes.read_partition_state)
+"""Cached: the checks after a run read the same nodes again and again."""
 
 
 @frozen
@@ -56,7 +60,7 @@ class Written:
 
     def _state(self, data: bytes | None, version: Version) -> PartitionState | None:
         where = self.where
-        return None if where is None or data is None else znodes.read_partition_state(where, data, version)
+        return None if where is None or data is None else read_state(where, data, version)
 
     @property
     def decides(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping
 from typing import Final, Protocol
 
-from harness.checkers.controller.case import ANY, STATE, TOPIC
+from harness.checkers.controller.case import ANY, STATE, TOPIC, read_state, read_topic
 from kraft_controller.core.commands import Role
 from kraft_controller.core.names import NO_LEADER, BrokerId, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState, Topic
@@ -46,7 +46,7 @@ def unfinished(data: Data) -> str | None:
             node = data.get(znodes.state_path(where))
             if node is None:
                 return f"{where} has no state"
-            state = znodes.read_partition_state(where, node, ANY)
+            state = read_state(where, node, ANY)
             if state.leader == NO_LEADER:
                 return f"{where} has no leader: {state}"
             if set(state.isr) != set(held.replicas):
@@ -101,7 +101,7 @@ def expected(data: Data, versions: Mapping[str, int]) -> dict[TopicPartition, tu
         named = STATE.fullmatch(path)
         if named is not None:
             where = TopicPartition(named[1], int(named[2]))
-            state = znodes.read_partition_state(where, node, Version(versions[path]))
+            state = read_state(where, node, Version(versions[path]))
             found[where] = state, topics[where.topic].partitions[where.partition]
     return found
 
@@ -134,4 +134,4 @@ def _unlike(
 
 
 def _topics(data: Data) -> list[Topic]:
-    return [znodes.read_topic(named[1], data[path], ANY) for path in data if (named := TOPIC.fullmatch(path))]
+    return [read_topic(named[1], data[path], ANY) for path in data if (named := TOPIC.fullmatch(path))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.checkers.partitions.assignments import Assignments
 from harness.checkers.partitions.commitment import Commitment
 from harness.checkers.partitions.disks import Disks
+from harness.checkers.partitions.lag import Lag
 from harness.checkers.partitions.logs import Logs
 from harness.checkers.partitions.observed import Broker, World
 from harness.checkers.partitions.positions import Positions
@@ -26,6 +27,7 @@ class ReplicationCheckers:
         self.disks = Disks(self.replicas, self.logs)
         self.positions = Positions(self.replicas)
         self.assignments = Assignments()
+        self.lag = Lag(self.replicas)
 
     def commanded(self, broker: Broker, command: Command) -> None:
         """Record a command that a broker is about to apply."""

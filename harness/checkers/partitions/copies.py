@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 
 from kraft_controller.core.names import INTERNAL, TopicId, TopicPartition
 from kraft_controller.core.state import PartitionState
+from replica.core.partitions.partition import Partition
 from replica.core.partitions.partition_log import PartitionLog
 from replica.wire.batch import walk
 from replica.wire.records import read_records
@@ -72,6 +73,7 @@ class Copy:
     highest_start   the highest log start offset ever, even if a disk has brought records back since
     cuts            the number of truncations that the partition counted
     epoch           the leader epoch of the partition
+    partition       the broker's replica as it was read last; another object after a restart
     """
 
     key: Key
@@ -84,6 +86,7 @@ class Copy:
     cuts: int = 0
     epoch: int = -1
     leads: bool = False
+    partition: Partition | None = None
 
     def has_of(self, records: list[Record]) -> int:
         """Return the number of these records that the log has, or has deleted."""

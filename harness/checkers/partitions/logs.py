@@ -45,11 +45,13 @@ class Logs:
             leads, log = isinstance(partition.role, LeaderRole), partition.log
             if (
                 copy is not None
+                and copy.partition is partition
                 and copy.high_watermark == partition.high_watermark
                 and len(copy.records) == log.end_offset
                 and copy.start == log.start_offset
-                and (copy.cuts, copy.epoch, copy.leads) == (partition.cuts, partition.leader_epoch, leads)
-                and copy.key.ident == broker.ident(partition)
+                and copy.cuts == partition.cuts
+                and copy.epoch == partition.leader_epoch
+                and copy.leads is leads
             ):
                 continue
             with broker.disk.files.aside():
@@ -62,7 +64,7 @@ class Logs:
         copy = copies.get(where)
         if copy is None or copy.key != key:
             copy = copies[where] = Copy(key, high_watermark=partition.high_watermark)
-        begins = copy.start
+        copy.partition, begins = partition, copy.start
         truth = replicas.truth_of(key)
         cut = partition.cuts != copy.cuts
         if cut or log.end_offset < len(copy.records):

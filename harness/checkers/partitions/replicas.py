@@ -118,6 +118,12 @@ class Replicas:
         self.catch_up()
         return where.topic in self._idents and self.truth(where).state is not None
 
+    def in_sync(self, broker: int, where: TopicPartition) -> bool:
+        """Return whether the broker is in the ISR in the store."""
+        self.catch_up()
+        state = self.truth(where).state if where.topic in self._idents else None
+        return state is not None and broker in state.isr
+
     # -- checks ------------------------------------------------------------------------------------------
 
     def must_hold(self, truth: Truth, brokers: Iterable[BrokerId], what: str, *, joining: bool = False) -> None:

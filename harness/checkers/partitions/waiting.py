@@ -1,4 +1,7 @@
-"""The delayed operations of a broker: after each step, no operation waits whose condition already holds."""
+"""The delayed operations of a broker: after each step, no operation waits whose condition already holds.
+
+The check derives the awaited offset of each result from the request itself, not from the queues of the purgatory.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,26 @@ WAITS: Final = "a request whose condition holds is answered"
 
 
 def check_waiting(broker: Broker) -> None:
-    core = broker.core
-    purgatory = core.purgatory
-    for (where, condition), queue in purgatory._queues.items():
-        partition = core.partitions.get(where)
-        if partition is None or condition is Condition.DELETED:
-            continue
-        reached = partition.high_watermark if condition is Condition.COMMITTED else partition.durable
-        for awaited, delayed in queue.waiting.values():
-            if awaited <= reached and isinstance(delayed, DelayedProduce):
+    for delayed in broker.core.purgatory._delayed.values():
+        if isinstance(delayed, DelayedProduce):
+            _check_produce(broker, delayed)
+        elif isinstance(delayed, DelayedFetch):
+            part = _readable(broker.core, delayed)
+            if part is not None:
+                text = f"of replica {delayed.fetch.replica} waits for a record at offset {part.offset}, which exists"
+                raise Violation(WAITS, f"{part.where}: a fetch at broker {broker.id} {text}")
+
+
+def _check_produce(broker: Broker, delayed: DelayedProduce) -> None:
+    """Check a request with one batch. It waits for the end of the batch."""
+    for index, (where, condition) in delayed.awaited.items():
+        partition = broker.core.partitions.get(where)
+        if partition is not None:
+            reached = partition.high_watermark if condition is Condition.COMMITTED else partition.durable
+            awaited = delayed.results[index].base_offset + broker.produced[delayed.token]
+            if awaited <= reached:
                 text = f"waits for {awaited} {condition.name.lower()} records, and there are {reached}"
                 raise Violation(WAITS, f"{where}: a produce at broker {broker.id} {text}")
-    for waiting in purgatory._delayed.values():
-        if isinstance(waiting, DelayedFetch):
-            part = _readable(core, waiting)
-            if part is not None:
-                text = f"of replica {waiting.fetch.replica} waits for a record at offset {part.offset}, which exists"
-                raise Violation(WAITS, f"{part.where}: a fetch at broker {broker.id} {text}")
 
 
 def _readable(core: ReplicaManager, delayed: DelayedFetch) -> FetchPartition | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,8 +16,14 @@ from replica.core.outbox import Outbox
 from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.isr import Isr
 from replica.core.partitions.leader_role import LeaderRole
-from replica.core.purgatory import Condition, DelayedFetch, DelayedOperationPurgatory, DelayedProduce
-from replica.core.replica_messages import CONSUMER, Fetch, FetchPartition, Produced
+from replica.core.purgatory import (
+    Condition,
+    DelayedDeleteRecords,
+    DelayedFetch,
+    DelayedOperationPurgatory,
+    DelayedProduce,
+)
+from replica.core.replica_messages import CONSUMER, Deleted, Fetch, FetchPartition, Produced
 
 HERE = TopicPartition("t1", 0)
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -24,7 +31,12 @@ LEADS = LeaderRole(ONE, LeaderEpoch(1), ControllerEpoch(1), 0, Isr((ONE, TWO), V
 FOLLOWS = FollowerRole(TWO, LeaderEpoch(1))
 
 
-def broker(purgatory: DelayedOperationPurgatory, role: object = LEADS, session: object = None) -> Broker:
+def broker(
+    purgatory: DelayedOperationPurgatory,
+    role: object = LEADS,
+    session: object = None,
+    produced: Mapping[int, int] | None = None,
+) -> Broker:
     """A broker with one partition: offsets 2 to 9, of which 5 are committed and 4 durable."""
     log = SimpleNamespace(start_offset=2, end_offset=9)
     partition = SimpleNamespace(role=role, log=log, leader_epoch=1, high_watermark=5, stable_offset=3, durable=4)
@@ -34,7 +46,7 @@ def broker(purgatory: DelayedOperationPurgatory, role: object = LEADS, session: 
         settings=SimpleNamespace(follower_reads=True),
         fetches=SimpleNamespace(sessions=SimpleNamespace(of=lambda _: session)),
     )
-    return cast(Broker, SimpleNamespace(id=ONE, core=core))
+    return cast(Broker, SimpleNamespace(id=ONE, core=core, produced=produced or {}))
 
 
 def is_wrong(made: Broker) -> bool:
@@ -52,14 +64,20 @@ def is_wrong(made: Broker) -> bool:
         (Condition.COMMITTED, 6, False),
         (Condition.DURABLE, 4, True),
         (Condition.DURABLE, 5, False),
-        (Condition.DELETED, 1, False),
     ],
 )
 def test_no_produce_waits_for_an_offset_that_is_reached(condition: Condition, offset: int, wrong: bool) -> None:
     purgatory = DelayedOperationPurgatory(Outbox())
     for token, awaited in ((1, 8), (2, offset)):
-        purgatory.delay(DelayedProduce(token, 99, [Produced(HERE)], {0: (HERE, condition)}), {0: awaited})
-    assert is_wrong(broker(purgatory)) is wrong
+        results = [Produced(HERE, base_offset=awaited - 2)]
+        purgatory.delay(DelayedProduce(token, 99, results, {0: (HERE, condition)}), {0: 99})
+    assert is_wrong(broker(purgatory, produced={1: 2, 2: 2})) is wrong
+
+
+def test_a_deletion_may_wait() -> None:
+    purgatory = DelayedOperationPurgatory(Outbox())
+    purgatory.delay(DelayedDeleteRecords(1, 99, [Deleted(HERE)], {0: (HERE, Condition.DELETED)}), {0: 1})
+    assert not is_wrong(broker(purgatory))
 
 
 def fetch(offset: int, replica: BrokerId = CONSUMER, **more: Any) -> Fetch:

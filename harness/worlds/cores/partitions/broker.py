@@ -5,7 +5,8 @@ Its disk survives the process. When its session ends, the outcomes of its reques
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from harness.checkers.partitions.copies import Ident, ident_of
@@ -26,10 +27,12 @@ from kraft_controller.wire import znodes
 from replica.core import replica_messages as messages
 from replica.core.alter_partition_manager import IsrWriteError
 from replica.core.metadata_cache import MetadataCache
+from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.offset_lookup import EARLIEST, Lookup
 from replica.core.partitions.partition import Partition
 from replica.core.partitions.partition_log import AppendOrigin
 from replica.core.replica_manager import ReplicaManager
+from replica.wire.batch import walk
 from replica.wire.isr_requests import ISR_CHANGE_NOTICE, LOG_DIR_NOTICE, read_isr, write_isr
 
 T = TypeVar("T")
@@ -61,6 +64,7 @@ class PartitionBroker(Broker):
         self._coordinators = (self.groups, self.transactions) if self.world.transacted else (self.groups,)
         self._fetchers: dict[BrokerId, Fetcher] = {}
         self._waiting: dict[int, Callable[[Any], None]] = {}
+        self.produced: dict[int, int] = {}
         self._store_requests: dict[TopicPartition, messages.WriteIsr | messages.ReadIsr] = {}
         self._tokens = 0
         self._awaited, self._due = AwaitedFlushes(self), DueFlushes(self)
@@ -124,6 +128,31 @@ class PartitionBroker(Broker):
             self.world.checkers.disks.lost(self, "failed")
             self.world.start_later(self, 1)
 
+    def throttleable(self) -> list[TopicPartition]:
+        """Return the partitions in which it is an ISR member that has caught up and is not exempt from a throttle.
+
+        Their fetchers have other partitions as well. A replica that was in sync when it began to follow is exempt.
+        """
+        followed = {
+            where: (partition, partition.role)
+            for where, partition in sorted(self.core.partitions.items())
+            if isinstance(partition.role, FollowerRole)
+        }
+        fetched = Counter(role.leader for _, role in followed.values())
+        replicas = self.world.checkers.replicas
+        return [
+            where
+            for where, (partition, role) in followed.items()
+            if not role.in_sync
+            and fetched[role.leader] > 1
+            and partition.high_watermark == partition.log.end_offset
+            and replicas.in_sync(self.id, where)
+        ]
+
+    def throttle(self, wheres: Sequence[TopicPartition], bytes_s: int | None) -> None:
+        self.core.fetchers.throttle(wheres, bytes_s)
+        self.turn()
+
     def _over(self) -> None:
         super()._over()
         for request in list(self._store_requests.values()):
@@ -138,6 +167,7 @@ class PartitionBroker(Broker):
         cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._maintenances % CHECKPOINTS == 0)
         self.core.logs_retired()
         self.world.checkers.logs.changed(self)
+        self.world.checkers.lag.check(self, self._store_requests)
         if cleaned is not None:
             self.world.checkers.logs.cleaned(self, cleaned)
         propagation = self.core.alter_partition.propagation
@@ -216,7 +246,7 @@ class PartitionBroker(Broker):
             answer(results)
 
         token = self._token(answered)
-        self._answer_now(token, self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock()))
+        self._answer_now(token, self._produce(token, acks, timeout_ms, where, batch, AppendOrigin.CLIENT))
 
     def append(
         self,
@@ -228,9 +258,17 @@ class PartitionBroker(Broker):
     ) -> None:
         """Append for a coordinator. Call `done` when all in-sync replicas have the batch, or with an error."""
         token = self._token(done)
-        results = self.core.produce(token, -1, timeout_ms, [(where, batch)], self.clock(), origin=origin)
+        results = self._produce(token, -1, timeout_ms, where, batch, origin)
         if results is not None:
-            self._waiting.pop(token)(results)
+            self._replied(token)(results)
+
+    def _produce(
+        self, token: int, acks: int, timeout_ms: int, where: TopicPartition, batch: bytes, origin: AppendOrigin
+    ) -> list[messages.Produced] | None:
+        results = self.core.produce(token, acks, timeout_ms, [(where, batch)], self.clock(), origin=origin)
+        if results is None:
+            self.produced[token] = sum(header.record_count for _, header in walk(batch))
+        return results
 
     def delete_records(
         self, timeout_ms: int, where: TopicPartition, percent: int, answer: Answered[messages.Deleted]
@@ -250,8 +288,12 @@ class PartitionBroker(Broker):
         self._waiting[self._tokens] = answer
         return self._tokens
 
+    def _replied(self, token: int) -> Callable[[Any], None]:
+        self.produced.pop(token, None)
+        return self._waiting.pop(token)
+
     def _answer_now(self, token: int, results: messages.Results | None) -> None:
-        answer = None if results is None else self._waiting.pop(token)
+        answer = None if results is None else self._replied(token)
         if answer is not None and results is not None:
             self.world.checkers.logs.changed(self)  # a reply must be true when it is sent
             self.world.checkers.commitment.check_replies(self, results)
@@ -273,9 +315,7 @@ class PartitionBroker(Broker):
         check_waiting(self)
         for reply in ready.replies:
             self.world.checkers.commitment.check_replies(self, reply.results)
-            waiting = self._waiting.pop(reply.token, None)
-            if waiting is not None:
-                waiting(reply.results)
+            self._replied(reply.token)(reply.results)
         for write in ready.writes:
             self._ask_store(write)
         for read in ready.reads:
@@ -346,13 +386,18 @@ class PartitionBroker(Broker):
 
         self.later(STORE_US, act)
 
+    def _end_store_request(self, request: messages.WriteIsr | messages.ReadIsr) -> None:
+        """Note the reply to a request. A request of a later leader epoch may be under way already."""
+        if self._store_requests.get(request.where) is request:
+            del self._store_requests[request.where]
+
     def _wrote(self, request: messages.WriteIsr, outcome: Version | IsrWriteError) -> None:
-        self._store_requests.pop(request.where, None)
+        self._end_store_request(request)
         self.core.alter_partition.completed(request, outcome, self.clock())
         self.turn()
 
     def _read(self, request: messages.ReadIsr, state: Any) -> None:
-        self._store_requests.pop(request.where, None)
+        self._end_store_request(request)
         self.core.alter_partition.read(request.where, request.epoch, state, self.clock())
         self.turn()
 

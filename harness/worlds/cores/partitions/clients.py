@@ -1,8 +1,9 @@
 """Producers and consumers of partitions.
 
 A producer with acks=all is idempotent. It numbers its batches, has a few of them in flight, and repeats each of them
-until it receives a definite outcome. Some of its requests arrive twice, the second time late or at a new leader. The
-other producers do not number their batches. Those with acks=none send each batch once, those with acks=one repeat it.
+until it receives a definite outcome. Some of its requests arrive twice, the second time late or at a new leader. Now
+and then its connection breaks, and it sends all batches in flight again while the first requests still wait. The other
+producers do not number their batches. Those with acks=none send each batch once, those with acks=one repeat it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ TWICE: Final = 0.1
 """The probability in such a run that a request arrives a second time."""
 TWICE_US: Final = 1_500_000
 """The longest delay of a second arrival. Short delays mix requests in flight, and long ones span a restart."""
+BREAKS: Final = 0.03
+"""The probability in any run that the connection breaks soon after a request of an idempotent producer."""
+BREAKS_US: Final = 60_000
+"""The longest time from the request until the connection breaks."""
 ANEW: Final = 0.9
 """The probability in any run that an acknowledged batch arrives once more at a new leader."""
 OUT_OF_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -201,8 +206,17 @@ class Producer(Party):
         )
         if self.numbered and self._repeats.random() < self._twice:
             self.later(int(self._repeats.random() ** 4 * TWICE_US), lambda: self._repeat(broker, batch, data))
+        if self.numbered and self._repeats.random() < BREAKS:
+            self.later(int(self._repeats.random() * BREAKS_US), self._break)
         if self.acks != "none":
             self.later(self.timeout_ms * 1_000 + LATE_US, lambda: on_reply(ErrorCode.REQUEST_TIMED_OUT))
+
+    def _break(self) -> None:
+        """Lose the replies to all requests in flight, and send their batches again."""
+        self.world.counted("producer connections broken")
+        for batch in self._line:
+            batch.under_way = False
+        self._pump()
 
     def _repeat(self, broker: Any, batch: Batch, data: bytes) -> None:
         """Send a request a second time, to the present leader."""

@@ -28,6 +28,9 @@ _COMMITTERS: Final[dict[str, type[Committer]]] = {
 }
 DELETER: Final = 99
 """The client number of the deleter."""
+AGAIN_MS: Final = 20
+"""The pause before a fault without a target is tried again."""
+TRIES: Final = 40
 K = TypeVar("K")
 
 
@@ -132,6 +135,22 @@ class PartitionsWorkload(ControllerWorkload):
         if (broker := self._target(op)) is not None:
             self._change(self.world.wires.slow, broker.id, op.more_ms * 1_000, op.for_ms)
 
+    def _throttle(self, op: faults.ThrottleReplica, tries: int = TRIES) -> None:
+        """Throttle a replica. Without a target, try again soon."""
+        replicas = [
+            (broker, where)
+            for broker in self.world.brokers.values()
+            if broker.up and not broker.paused
+            for where in broker.throttleable()
+        ]
+        if replicas:
+            broker, where = replicas[(op.nth - 1) % len(replicas)]
+            self._hit(op)
+            broker.throttle([where], 0)
+            self._undo(op.for_ms, lambda: broker.soon(partial(broker.throttle, [], None)), broker)
+        elif tries:
+            self._undo(AGAIN_MS, partial(self._throttle, op, tries - 1))
+
     def _change(self, table: dict[K, int], key: K, by: int, for_ms: int) -> None:
         """Change a number of a table for a while. Overlapping faults add up, and an entry is removed at 0."""
 
@@ -171,6 +190,7 @@ class PartitionsWorkload(ControllerWorkload):
         faults.PartBrokers: _part,
         faults.SlowBroker: _slow,
         faults.SlowStore: _slow_store,
+        faults.ThrottleReplica: _throttle,
         faults.Replication: lambda _, __: None,  # the simulator has set up its brokers with it
     }
 

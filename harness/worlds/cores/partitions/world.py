@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from harness.checkers.controller.settled import Data
@@ -24,6 +25,7 @@ class PartitionsLiveness(ControllerLiveness):
         self.world.wires.heal()
         for broker in self.world.brokers.values():
             broker.mend()
+            broker.soon(partial(broker.throttle, [], None))
         super().begin()
 
     def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +133,20 @@ def test_snapshot_holds_everything(steps: list[tuple[int, int, bool]]) -> None:
         producers.update(made._replace(producer_id=count))
         offset += count
     assert ProducerStateManager.decode(producers.encode()) == producers
+
+
+def test_snapshot_keeps_transactions_with_uncommitted_markers() -> None:
+    producers = after(header(0, 10, flags=TRANSACTIONAL))
+    producers.complete_transaction(header(-1, 11, flags=TRANSACTIONAL | CONTROL), ControlType.COMMIT, 4)
+    again = ProducerStateManager.decode(producers.encode())
+    assert [again.last_stable_offset(committed) for committed in (11, 12)] == [10, 12]
+
+
+def test_snapshot_of_an_earlier_release_is_decoded() -> None:
+    data = after(header(0, 10, 3), header(3, 13, 2)).encode()
+    body = data[6:-4]
+    earlier = data[:2] + google_crc32c.value(body).to_bytes(4, "big") + body
+    assert ProducerStateManager.decode(earlier) == ProducerStateManager.decode(data)
 
 
 def test_harmed_snapshot_is_refused() -> None:
