@@ -14,7 +14,7 @@ from harness.history import Event, Info, Invoke, Request, Response, SessionEvent
 from harness.lists import credentials_of
 from harness.protocol import EVENTS, asked_by, operation_of, refusal, reply_of
 from zab.client.calls import Call
-from zab.client.client_protocol import ClientProtocol
+from zab.client.client_protocol import ClientProtocol, Owner
 from zab.client.client_settings import ClientSettings
 from zab.client.connector import Connector
 from zab.client.dialing import OUTSIDE, Outside
@@ -79,7 +79,7 @@ class RecordingProtocol(ClientProtocol):
     def __init__(
         self,
         client: SessionOwner,
-        owner: RecordedSession,
+        owner: Owner,
         watch_manager: WatchManager,
         settings: ClientSettings,
         timeout_ms: int,
@@ -98,14 +98,14 @@ class RecordingProtocol(ClientProtocol):
     def _record_state(self, state: str) -> None:
         client = self._client
         at = self._recorder.now_us()
-        watches = self.watches() if state == "connected" else None
-        user = self.user if state == "connected" else ""
-        self._recorder.add(
-            SessionEvent(at, client.id, self.granted.id, state, client.server, self.granted.timeout_ms, watches, user)
-        )
+        known = (self.watches(), self.user, self.served()) if state == "connected" else (None, "", "")
+        granted = self.granted
+        self._recorder.add(SessionEvent(at, client.id, granted.id, state, client.server, granted.timeout_ms, *known))
 
     def connected(self, response: ConnectResponse, sasl: DigestClient | None = None) -> None:
         self.granted.granted(response)
+        self.read_only = bool(response.read_only)
+        self._zxids.clear()
         self._record_state("connected")
         super().connected(response, sasl)
 
@@ -139,7 +139,7 @@ class RecordingProtocol(ClientProtocol):
     def authenticate_as(self, user: str) -> None:
         """Authenticate as this user on each connection. Must be called before the first connection."""
         self.user = user
-        self.add_auth("digest", credentials_of(user), _ignore)
+        self.add_auth("digest", credentials_of(user), ignore)
 
     def _send(self, call: Call) -> None:
         known = self.recorded_call(call)
@@ -187,13 +187,17 @@ class RecordingProtocol(ClientProtocol):
         """Return the watches that the session sets again when it reconnects; None means all watches of the history."""
         return None
 
+    def served(self) -> str:
+        """Return how the server serves the session: "read-only", "local", or "" for a session of the ensemble."""
+        return ""
+
     def is_recorded(self, event: int, path: str) -> bool:
         """Return whether an event concerns a watch that the history contains."""
         return True
 
 
-def _ignore(value: Any, error: Exception | None) -> None:
-    """Ignore the outcome: after a failed authentication the server closes the connection."""
+def ignore(value: Any, error: Exception | None) -> None:
+    """Ignore the outcome of a call, which the history has, or of an authentication."""
 
 
 class RecordedSession(RemoteSession):

@@ -43,7 +43,7 @@ FIRST_SEEDS = {
     "epoch-saved-before-the-log": 16,
     "events-before-their-snapshot": 18,
     "events-lost-in-a-snapshot": 18,
-    "fence-in-front-of-the-promised": 26,
+    "fence-in-front-of-the-promised": 498,
     "flush-told-and-not-done": 1,
     "flushed-though-cut": 433,
     "followers-stop-reaping": 1,

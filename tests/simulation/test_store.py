@@ -18,6 +18,7 @@ from harness.worlds.cores.store.checks import CONFIGURED, RECONFIGURED
 from harness.worlds.cores.store.client_port import SimulatedClientPort, SimulatedShell
 from harness.worlds.cores.world import WORLD, run
 from tests.simulation.elsewhere import printed
+from zab.client.session_setup import SessionSetup
 from zab.service.config_node import ConfigNode
 from zab.service.connection.client_connection import ClientConnection
 from zab.service.connection.ports import Done, EventFrame
@@ -289,6 +290,11 @@ def test_an_event_behind_the_reply_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(ClientConnection, "notify", notify)
     monkeypatch.setattr(SimulatedShell, "flush", flush_late)
+    assert noticed().startswith("no watch event is missing or late")
+
+
+def test_client_that_does_not_set_its_watches_again_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionSetup, "_watch_requests", lambda setup, last_zxid: iter(()))
     assert noticed().startswith("no watch event is missing or late")
 
 

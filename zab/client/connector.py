@@ -258,15 +258,15 @@ class Connector:
                 "client_connected server=%s session=%#x timeout_ms=%d read_only=%s",
                 address, machine.granted.id, machine.granted.timeout_ms, machine.read_only,
             )  # fmt: skip
-            alive = KeepAlive(machine.granted.timeout_ms)
+            alive = KeepAlive(machine.granted.timeout_ms, trio.current_time())
             nursery.start_soon(self._send, stream, alive)
-            nursery.start_soon(alive.run, machine.ping)
+            nursery.start_soon(self._ping, alive)
             if machine.read_only:
                 nursery.start_soon(self._search, address)
             data: bytes | bytearray = rest
             while True:
                 if data:
-                    alive.received_at, alive.unanswered_at = trio.current_time(), None
+                    alive.received(trio.current_time())
                     machine.receive(data)
                     if self._session.ended:
                         break
@@ -295,6 +295,12 @@ class Connector:
                 await stream.send_all(data)
             else:
                 await self.wakeup.wait()
+
+    async def _ping(self, alive: KeepAlive) -> None:
+        while True:
+            await trio.sleep_until(alive.next_at)
+            if alive.must_ping(trio.current_time()):
+                self._machine.ping()
 
     # -- while the server is read only -------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """Requests that a server refuses by itself: without a leader, or because they have waited for too long.
 
-A read-only server answers reads, possibly from an old state, refuses everything else, and carries nothing out. A server
-throttles a request only if the client's requests have waited for the configured time. A later request of a connection
-may be refused sooner after its own invocation.
+A read-only server answers reads, possibly from an old state, refuses everything else, and carries nothing out. Any
+server throttles a request only if the client's requests have waited for the configured time. A later request of a
+connection may be refused sooner after its own invocation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.checkers.broken import Broken
-from harness.checkers.store.case import Call, Case, by_call
+from harness.checkers.store.case import WITHOUT_TRANSACTION, Call, Case, by_call
 from harness.history import Invoke, SessionEvent
 
 READ_ONLY: Final = "a read-only server answers reads and refuses everything else"
@@ -28,7 +28,7 @@ def read_only(case: Case) -> Iterator[Broken]:
         elif refused and not wanted:
             why = "it is a read" if here else "the server has a leader"
             yield by_call(READ_ONLY, call, f"it was refused (NOT_READ_ONLY), but {why}")
-        elif wanted and call.reply is not None and not refused:
+        elif wanted and call.reply is not None and call.reply.error not in WITHOUT_TRANSACTION:
             what = f"it was sent to a read-only server, but the reply is {call.reply.error or 'done'}"
             yield by_call(READ_ONLY, call, what)
 

@@ -251,6 +251,12 @@ def refusal_of_a_read_only_server_has_the_zxid_of_a_lost_write(t: HistoryBuilder
     t.respond(t.invoke(ann, Request("create", "/y", b"")), Reply("NOT_READ_ONLY", zxid=zxid))
 
 
+@legal_case
+def read_only_server_throttles_a_write(t: HistoryBuilder) -> None:
+    ann = t.at_one_server(1, "read-only")
+    t.respond(t.invoke(ann, Request("create", "/x", b"")), Reply("THROTTLED_OP", zxid=t.zxid))
+
+
 @violates(refusals.READ_ONLY)
 def read_only_server_writes(t: HistoryBuilder) -> None:
     t.create(t.at_one_server(1, "read-only"), "/x")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from harness.history import Event, Info, Reply, Request, Response, SessionEvent, WatchFired
-from harness.worlds.cores.store.client import Call, Client
+from harness.worlds.cores.store.client import Client, call_of
 from harness.worlds.cores.store.simulator import StoreSimulator
 from kraft_controller.core import store_requests as requests
 from kraft_controller.core.names import Version
@@ -65,7 +65,7 @@ class NodesClient(Client):
         strike = self.strike_at(request) if self.connected and not self.vanished else None
         if strike is not None and strike.edge == "before":
             strike.inject()
-        call = Call(self.world.next_call(), request)
+        call = call_of(self.world.next_call(), request)
         self._callbacks[call.number] = done
         self.call(call)
         if strike is not None and strike.edge == "after":
@@ -84,11 +84,8 @@ class NodesClient(Client):
 
     def die(self) -> None:
         """End the process. It neither sends nor receives any more, and its session expires."""
-        self._give_up()
-        self._attempt += 1
-        self.vanished, self.wanted, self.leaving = True, False, False
-        self.session = 0
-        self.queue.clear()
+        self._rest()
+        self.vanished = True
 
 
 class Job:

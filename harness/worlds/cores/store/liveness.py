@@ -5,10 +5,11 @@ Abandoned sessions end. A client with a new session reads everything after a syn
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from harness.checkers.oracle_state import Violation
-from harness.history import Event, Info, Request, Response
+from harness.history import Event, Request, Response
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.server import Server
@@ -22,11 +23,13 @@ from harness.worlds.cores.store.checks import (
     same_counts,
     same_lists,
 )
-from harness.worlds.cores.store.client import Call, Client
+from harness.worlds.cores.store.client import Client, call_of
 from harness.worlds.cores.store.client_service import TICKS_MAX
 from harness.worlds.cores.store.server import StoreServer
 from harness.worlds.cores.store.server_deletions import left_over, timely
 from harness.worlds.cores.store.simulator import StoreSimulator
+from zab.client.connection_failures import Unreachable
+from zab.core.errors import OutcomeUnknown
 from zab.store.paths import ROOT, SYSTEM, child_of
 from zab.store.server_watches import WatchKind
 
@@ -53,9 +56,9 @@ class Reader(Client):
     def done(self) -> bool:
         return not self._open
 
-    def _rest(self) -> None:
+    def _rest(self, how: str = "") -> None:
         """Repeat the open reads in a new session, because a local session ends with its connection."""
-        super()._rest()
+        super()._rest(how)
         repeated, self._open = self._open, {}
         for request in repeated.values():
             self._enqueue_read(request)
@@ -67,15 +70,18 @@ class Reader(Client):
         self._enqueue_read(Request("children", path))
 
     def _enqueue_read(self, request: Request) -> None:
-        call = Call(self.world.next_call(), request)
-        self._open[call.number] = request
-        self.queue.append(call)
+        number = self.world.next_call()
+        self._open[number] = request
+        self.protocol.submit(call_of(number, request, partial(self._on_outcome, number)))
+
+    def _on_outcome(self, number: int, _: Any, error: Exception | None) -> None:
+        """Repeat a read whose reply was lost. `_rest` repeats the reads that were not sent."""
+        if isinstance(error, OutcomeUnknown | Unreachable):
+            self._enqueue_read(self._open.pop(number))
 
     def saw(self, event: Event) -> None:
         super().saw(event)
-        if isinstance(event, Info):
-            self._enqueue_read(self._open.pop(event.call))
-        elif isinstance(event, Response):
+        if isinstance(event, Response):
             request = self._open.pop(event.call)
             for name in event.reply.children or ():
                 path = child_of(request.path, name)
@@ -168,7 +174,7 @@ class StoreLiveness(Liveness):
         watches = server.machine.store.watches
         return [
             f"{path} ({kind.name.lower()})"
-            for paths, kind in zip(client.watch_manager.lists(), KINDS, strict=True)
+            for paths, kind in zip(client.protocol.watch_manager.lists(), KINDS, strict=True)
             for path in paths
             if (connection is None or not watches.has(path, connection, kind)) and not (self._lists and kind in ONCE)
         ]

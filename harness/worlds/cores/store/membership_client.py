@@ -7,22 +7,23 @@ The calls are not part of the history of the data. The client judges them by the
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve
 
 from harness.checkers.oracle_state import Violation
-from harness.history import Event, Reply, Request
-from harness.protocol import error_name, refusal
+from harness.history import Event
+from harness.protocol import error_name
 from harness.worlds.cores.store.checks import RECONFIGURED
 from harness.worlds.cores.store.client import Client
 from harness.worlds.cores.store.client_service import SUPER
 from harness.worlds.cores.store.simulator import StoreSimulator
+from zab.client.calls import Call
 from zab.core.ensemble import Ensemble, Server, parse_server
 from zab.core.zxid import Zxid, counter_of, show
+from zab.session.session_errors import StoreError
 from zab.store.error_codes import ErrorCode
-from zab.store.operations import ANY_VERSION, Fields, Op
-from zab.wire.client.replies import decode_body
+from zab.store.operations import ANY_VERSION, Op
 
 NUMBER: Final = 900
 """The number of this client. Other clients have smaller numbers."""
@@ -39,28 +40,26 @@ _ALLOWED: Final = frozenset(
 )  # fmt: skip
 
 
-class Reconfiguration:
-    """One request for a change, in the form of a `Call`."""
+class Reconfiguration(Call):
+    """One request for a change."""
 
     def __init__(self, client: MembershipClient, old: Ensemble, new: Ensemble, version: int) -> None:
-        self.number = self.xid = 0
-        self.request = Request("reconfig")
-        self.op = Op.RECONFIG
-        self.joining = tuple(_with_client_port(each) for each in new.servers if each not in old.servers)
-        self.leaving = tuple(each.id for each in old.servers if each.id not in new.by_id)
-        self.version = version
+        joining = tuple(_with_client_port(each) for each in new.servers if each not in old.servers)
+        leaving = tuple(each.id for each in old.servers if each.id not in new.by_id)
+        joins, leaves = ",".join(each.text() for each in joining), ",".join(map(str, leaving))
+        named = (None, None, new.text()) if new.groups else (joins, leaves, None)
+        super().__init__(Op.RECONFIG, (*named, version), "reconfig", self._done)
+        self.joining, self.leaving, self.version = joining, leaving, version
         self.members = new if new.groups else None
         """The whole membership, which a request must name if it has groups; None if it has none."""
-        joining, leaving = ",".join(each.text() for each in self.joining), ",".join(map(str, self.leaving))
-        named = (joining, leaving, None) if self.members is None else (None, None, new.text())
-        self.fields: Fields = (*named, version)
         self._client = client
         self._asked_at = client.world.ghost.committed
         """The last committed zxid at the time of the request."""
 
-    def reply(self, zxid: int, error: int, body: bytes) -> Reply:
-        self._client.judge(self, error, body, self._asked_at)
-        return refusal(zxid, error) if error else Reply(zxid=zxid)
+    def _done(self, value: Any, error: Exception | None) -> None:
+        """Judge the reply. A lost request has none."""
+        if error is None or isinstance(error, StoreError):
+            self._client.judge(self, 0 if error is None else error.code, value, self._asked_at)
 
     def is_done_by(self, made: Ensemble) -> bool:
         """Return whether this membership is one that the request demands."""
@@ -94,17 +93,17 @@ class MembershipClient(Client):
 
     def change(self, old: Ensemble, new: Ensemble) -> None:
         """Request the membership `new`, as a change of the membership `old`."""
-        if self.vanished or len(self._sent) + len(self.queue) >= OPEN_MAX:
+        if self.vanished or self.protocol.open_calls >= OPEN_MAX:
             return
         self._versions.append(old.version)
         draw = self._chance.random()
         version = ANY_VERSION if draw < 0.4 else old.version if draw < 0.7 else self._chance.choice(self._versions)
-        self.call(Reconfiguration(self, old, new, version))  # type: ignore[arg-type]  # it has the form of a call
+        self.call(Reconfiguration(self, old, new, version))
 
     def saw(self, event: Event) -> None:
         """Keep the event out of the history of the data."""
 
-    def judge(self, request: Reconfiguration, error: int, body: bytes, asked_at: Zxid) -> None:
+    def judge(self, request: Reconfiguration, error: int, value: Any, asked_at: Zxid) -> None:
         ghost, version = self.world.ghost, request.version
         now = ghost.governing[ghost.committed].version
         if error:
@@ -118,7 +117,7 @@ class MembershipClient(Client):
                     RECONFIGURED, f"{request} fails with BAD_VERSION, although the membership has version {show(now)}"
                 )
             return
-        text, stat = decode_body(Op.RECONFIG, body)
+        text, stat = value
         shown = Ensemble.parse(text.decode())
         if shown.version != stat.mzxid or ghost.governing.get(Zxid(stat.mzxid)) != shown:
             at = show(Zxid(stat.mzxid))
