@@ -115,7 +115,7 @@ def _summary(state: StoreState) -> str:
 
 
 def _tell_changed_lists(state: StoreState) -> None:
-    """Report ACLs that had to be changed, because ZooKeeper's format cannot hold them."""
+    """Report the ACLs that the export changes, because ZooKeeper's format cannot hold them."""
     for path, node in state.store.tree.nodes.items():
         if node[1] is not OPEN and any(not is_encodable(entry) for entry in node[1]):
             shown = path.encode("utf-8", "backslashreplace").decode()

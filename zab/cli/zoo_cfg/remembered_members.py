@@ -27,9 +27,10 @@ def settle(
     """Return the ensemble to start with, and whether it is to replace the stored one.
 
     The stored membership is part of the committed history, so it takes precedence, and a file that differs is a
-    problem. The file replaces it in two cases: this server is the only one, or the operator demands it (`from_file`). A
-    difference is only a warning in two other cases: this server is not a member, or reconfigurations are on, so that an
-    old file is expected.
+    problem. The file replaces it in two cases: this server is the only one in both, or the operator demands it
+    (`from_file`). A difference is only a warning in two other cases: the stored membership lacks this server; or
+    reconfigurations are on and it has other servers, too, so that an old file is expected. Then the newer of the two
+    memberships applies.
     """
     if saved is None:
         if from_file:
