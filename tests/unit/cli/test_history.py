@@ -478,7 +478,8 @@ def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_
     verified = run("snapshot", "verify", tmp_path / "theirs")
     assert "as of 2/9" in verified
     assert (
-        "the snapshot contains changes up to 0x200000009; no log follows it, and its name says 0x200000001" in verified
+        "contains changes up to 0x200000009, which is used; no log follows it, and its name says 0x200000001"
+        in verified
     )
 
 

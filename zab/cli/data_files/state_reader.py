@@ -216,7 +216,9 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
         )
     if content > store.zxid:
         other = "the log ends at" if missing else "no log follows it, and its name says"
-        notes.append(f"{files}: the snapshot contains changes up to {content:#x}; {other} {store.zxid:#x}")
+        notes.append(
+            f"{files}: the snapshot contains changes up to {content:#x}, which is used; {other} {store.zxid:#x}"
+        )
         store.zxid = content
     return StoreState(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
 

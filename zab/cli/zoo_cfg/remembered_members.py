@@ -57,8 +57,8 @@ def settle(
     elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
         counts = "the file's, which is newer," if given.version > saved.version else "the stored membership"
         source.warnings.append(
-            f"{what}\n  reconfigEnabled is on: {counts} takes precedence. The members are written to a new dynamic "
-            f"file, and the present file is kept as {source.path.name}.bak"
+            f"{what}\n  reconfigEnabled is on: {counts} takes precedence. If the file lacks it, it is written to a new "
+            f"dynamic file, and the present file is kept as {source.path.name}.bak"
         )
     else:
         source.problems.append(f"{what}\n{_remedy(sid, given, saved)}")
