@@ -103,7 +103,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("nio.sessionlessCnxnTimeout", "10000", "client_ports.first_frame_ms", _whole(1),
                   "the timeout of the first request of a connection, in ms"),
             _sets("4lw.commands.whitelist", "isro, mntr, ruok, srvr, stat", "client_ports.words", values.names,
-                  "four-letter words that are answered; `*`: all"),
+                  "four-letter words that are answered; `*`: all. With `readonlymode.enabled`, `isro` is answered, too"),
             _sets("znode.container.checkIntervalMs", "60000", "client_ports.containers_ms", _whole(1),
                   "the interval of checks for empty containers and expired TTL nodes, in ms"),
             _sets("znode.container.maxPerMinute", "10000", "client_ports.containers_per_minute_max", _whole(1), "the most nodes that these checks delete in a minute"),
