@@ -61,7 +61,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
 def _where(lines: Iterable[ConfigEntry], fault: str) -> str | None:
     """Return the place of the line that a fault is about.
 
-    This is the line that the fault names, or else the last line about a server or group in it; None if there is none.
+    This is the line that the fault names, or else the last line of a server or group in its text, or None.
     """
     if named := _LINE.match(fault):
         return next((entry.place for entry in lines if entry.key == named[0]), None)
