@@ -168,7 +168,7 @@ def _prepare(thread: ShellThread, shell: Shell, history: Path | None) -> None:
         try:
             readline.read_history_file(history)
         except OSError:
-            pass  # there is no history before the first use
+            pass  # begin without a history: there is none before the first use
 
 
 def _write_history(history: Path) -> None:
