@@ -115,11 +115,11 @@ def _summary(state: StoreState) -> str:
 
 
 def _tell_changed_lists(state: StoreState) -> None:
-    """Report ACLs that had to be changed, because ZooKeeper's format cannot hold them."""
+    """Report the ACLs that the export changes, because ZooKeeper's format cannot hold them."""
     for path, node in state.store.tree.nodes.items():
         if node[1] is not OPEN and any(not is_encodable(entry) for entry in node[1]):
             shown = path.encode("utf-8", "backslashreplace").decode()
-            click.echo(f"note: {shown}: its ACL is not valid in ZooKeeper, and was changed", err=True)
+            click.echo(f"note: {shown}: its ACL is not valid in ZooKeeper, and is changed in the copy", err=True)
 
 
 def _tell_notes(state: StoreState) -> None:

@@ -119,8 +119,9 @@ def _ours(path: Path, log_dir: Path | None) -> Disk:
 def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     """Verify every checksum, and print what the server would report at its next start.
 
-    Exit status 0: the history is complete. 1: it is damaged. A server with a damaged history does not vote; when it is
-    started, it gets the history from the others. A torn tail, the usual trace of a crash, is not damage.
+    Exit status 0: the history is complete. 1: it is damaged. A server with a damaged history does not vote before the
+    leader has sent it the history; if it is the only voter, it does not start. A torn tail, the usual trace of a crash,
+    is not damage.
     """
     disk = _ours(path, log_dir)
     files: list[dict[str, Any]] = [
@@ -219,10 +220,10 @@ def repair(source: Path, target: Path, log_dir: Path | None) -> None:
 def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     """Give up the history of a stopped server that vetoes its leader, in favour of the leader's history.
 
-    A server vetoes if a majority of servers has lost data and only this server has the missing transactions: its log
-    has the event `vetoes`, and `zab status` a warning. This command gives these transactions up, without checking that
-    the server vetoes. At its next start the server does not vote until a leader has sent it a snapshot; then its old
-    files are renamed to damaged.*.
+    A server vetoes if its leader lacks committed transactions that this server has, because a majority of servers has
+    lost data. Then the log of this server has the event `vetoes`, and `zab status` prints a warning. This command gives
+    these transactions up, without checking that the server vetoes. At its next start the server does not vote until a
+    leader has sent it a snapshot; then its old files are renamed to damaged.*.
     """
     _ours(path, log_dir)
     if not yes:

@@ -195,8 +195,8 @@ def is_member(server: ServerRuntime) -> bool:
 async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
     """Write a changed membership to the configuration file, if reconfigEnabled is on and this server is a member.
 
-    Otherwise only log a warning. A removed server must keep its old file, because the new membership does not contain
-    the server.
+    Otherwise log a warning, unless only client addresses have changed. A removed server must keep its old file, because
+    the new membership does not contain the server.
     """
     known = plan.ensemble or single_server_ensemble(plan.server_id)
     while True:
@@ -244,7 +244,7 @@ def replace_remembered(plan: ServerPlan, ensemble: Ensemble) -> None:
 
 
 def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:
-    """Claim the directory of a log that has its own, and return the disk of its server; None if `log` is None."""
+    """Claim `log`, the log's own directory, and return a disk that joins it with `data`. Return None without `log`."""
     if log is None:
         return None
     main = RealDisk(data)

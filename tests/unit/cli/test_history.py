@@ -389,7 +389,7 @@ def test_snapshot_named_beyond_its_content_is_refused(data: Path, tmp_path: Path
         assert "as of 2/9" in run("snapshot", "verify", named)
         return
     for command in (("snapshot", "verify", named), ("import", named, tmp_path / "x"), ("snapshot", "dump", named)):
-        assert "its content ends at 0x200000009: rename it to snapshot.200000009" in run(*command, status=1)
+        assert "the content ends at 0x200000009: rename it to snapshot.200000009" in run(*command, status=1)
     assert not (tmp_path / "x").exists()
     named.rename(tmp_path / "snapshot.200000009")
     assert "as of 2/9" in run("snapshot", "verify", tmp_path / "snapshot.200000009")
@@ -451,7 +451,7 @@ def test_snapshot_named_where_the_log_reaches_is_read(data: Path, tmp_path: Path
     files = tmp_path / "theirs" / "version-2"
     without_last_zxid(tmp_path / "taken", files / "snapshot.200000020", digest=True)
     said = run("snapshot", "verify", tmp_path / "theirs", status=1)
-    assert "its content ends at 0x200000009" in said
+    assert "the content ends at 0x200000009" in said
     assert said.count("snapshot.200000020") == 1
     create = FileTxn(SESSION, 9, make(2, 0x20), NOW, 1, ("/c", b"x", OPEN, False, 4))
     (files / "log.20000000a").write_bytes(b"".join(log_chunks([create])))
@@ -478,7 +478,8 @@ def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_
     verified = run("snapshot", "verify", tmp_path / "theirs")
     assert "as of 2/9" in verified
     assert (
-        "the snapshot contains changes up to 0x200000009; no log follows it, and its name says 0x200000001" in verified
+        "contains changes up to 0x200000009, which is used; no log follows it, and its name says 0x200000001"
+        in verified
     )
 
 

@@ -189,7 +189,7 @@ def test_admin_port_listens_on_loopback_by_default(folder: Path) -> None:
         assert made.admin is not None
         assert made.admin.host == address
         (warning,) = made.warnings
-        assert "neither login nor TLS" in warning
+        assert "no TLS, and few commands require a login" in warning
 
 
 def test_the_ports_for_operators_share_the_names_that_they_may_be_called_by(folder: Path) -> None:

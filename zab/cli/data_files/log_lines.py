@@ -26,7 +26,7 @@ _NAMES: Final = {Op.SET_DATA: "set", Op.DELETE_CONTAINER: "delete container", Op
 
 @frozen
 class LogLine:
-    """One transaction. `path`: its first node; `more`: the rest in words; `data`: the data it writes."""
+    """One transaction. `path`: the first path in it; `more`: its other fields as text; `data`: the data it writes."""
 
     zxid: int
     time_ms: int | None

@@ -13,7 +13,7 @@ from zab.core.errors import ConfigError, ZabError
 
 READ_BYTES: Final = 1 << 20
 PATIENCE_S: Final = 60.0
-"""The longest pause between two pieces; a large snapshot may take longer as a whole."""
+"""The longest wait for the connection, or for further bytes; a large snapshot may take longer as a whole."""
 PATH: Final = "/commands/snapshot"
 
 
@@ -22,7 +22,7 @@ class NoSnapshot(ZabError):
 
 
 def streamed(url: str, auth: str | None) -> Iterator[bytes]:
-    """Yield the file piece by piece. Raise `NoSnapshot` if it is not complete, and `ConfigError` for a bad argument."""
+    """Yield the file piece by piece. Raise `NoSnapshot` if not all of it arrives, `ConfigError` for a bad argument."""
     where = urlsplit(url)
     if where.hostname is None:
         raise ConfigError(f"{url}: expected the URL of an admin port, like http://127.0.0.1:8080")

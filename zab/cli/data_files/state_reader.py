@@ -70,7 +70,8 @@ class StoreState:
 def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_progress) -> StoreState:
     """Read the state in a directory or a snapshot file.
 
-    Raise `ConfigError` if there is none or its format is unknown, and `DamagedError` for damage.
+    Raise `ConfigError` if there is none, or its format or its zxid is unknown; `DamagedError`, a `StorageError`, for
+    damage; and another `StorageError` if a file cannot be read.
     """
     if path.is_dir():
         theirs = their_files(path)
@@ -132,10 +133,11 @@ def our_disk(path: Path, log_dir: Path | None) -> Disk:
 
 
 def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
-    """Read a data directory of zab. With `salvage`, read up to the damage; the notes name the place and the reason.
+    """Read a data directory of zab. Raise `DamagedError` if it is damaged, with two exceptions.
 
-    If the record of epochs is missing or unreadable, a sound history is used as it is, and the notes say what is
-    unknown. Raise `DamagedError` for any other damage, or if nothing can be read.
+    If only the record of epochs is missing or unreadable, the sound history is used, and the notes say what is unknown.
+    With `salvage`, the history before the damage is used, and the notes name the place and the reason; `DamagedError`
+    is then raised only if nothing can be read.
     """
     found = history(disk, salvage=salvage)
     if not salvage and (fatal := [line for line in found.damage if line != found.lost]):
@@ -214,7 +216,9 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
         )
     if content > store.zxid:
         other = "the log ends at" if missing else "no log follows it, and its name says"
-        notes.append(f"{files}: the snapshot contains changes up to {content:#x}; {other} {store.zxid:#x}")
+        notes.append(
+            f"{files}: the snapshot contains changes up to {content:#x}, which is used; {other} {store.zxid:#x}"
+        )
         store.zxid = content
     return StoreState(store, str(files.parent), _their_epoch(files, store.zxid), tuple(notes))
 

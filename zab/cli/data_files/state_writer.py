@@ -69,7 +69,7 @@ def export_to(target: Path, state: StoreState, sid: int | None) -> Path:
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file durably. The file gets its name only when it is complete.
 
-    Raise an error if the temporary file exists already.
+    Raise `StorageError` if the temporary file exists already, or a call of the system fails.
     """
     temporary = path.with_name(path.name + ".tmp")
     if temporary.exists():

@@ -10,7 +10,7 @@ from typing import Final
 CELL_MAX: Final = 400
 """The largest number of characters of a cell on a terminal; a longer cell, like a list of many replicas, is cut."""
 UNFOLDED: Final = 1_000_000
-"""The width if stdout is not a terminal: scripts split the lines into columns, so none is folded or cut."""
+"""The width if stdout is not a terminal: scripts split the lines into columns, so no line is wrapped or cut."""
 
 
 def show(as_json: bool, rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> None:

@@ -61,7 +61,7 @@ class Program(click.Group):
 def run_program(program: click.Group, name: str, arguments: Sequence[str]) -> int:
     """Run a command and return its exit status.
 
-    Wrong usage is reported as click reports it; any other expected failure is one line that begins with the command.
+    Wrong usage is reported as click reports it, and a failure of the command in one line that begins with the command.
     """
     try:
         code = program.main(list(arguments), prog_name=name, standalone_mode=False)

@@ -1,4 +1,4 @@
-"""Commands with verbs, whose handlers get a connection and the arguments as one object."""
+"""Commands with verbs. The handler of a verb gets a connection, and one object with the values of all parameters."""
 
 from __future__ import annotations
 

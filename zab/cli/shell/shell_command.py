@@ -99,8 +99,8 @@ def shell(
     zab shell --server db1:2181,db2:2181/app get -s /leader
     echo 'create /a 1' | zab shell
 
-    Exit status: 0 all commands succeeded, 1 a command failed, 2 wrong usage, 3 no session could be opened. The prompt
-    ends with 0 in any case.
+    Exit status: 0 all commands succeeded, 1 a command failed, 2 wrong usage, 3 no session could be opened. At the
+    prompt, failed commands do not change the status 0.
     """
     uses_tls = bool(ca or cert) if tls is None else tls
     secure = ClientTls(ca, cert, key, not any_hostname) if uses_tls else None

@@ -1,7 +1,8 @@
 """The shell at a terminal: a prompt, a stored history, completion, and a Ctrl-C that ends only a command.
 
 The terminal's library waits in the main thread, where signals arrive. Trio runs in another thread. Lines,
-completions and interrupts pass between the two. Without a terminal, `run_words` and `run_lines` need only one thread.
+completions and interrupts pass between the two. Without a terminal (`run_words`, `run_lines`), Trio runs in the main
+thread.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def _prepare(thread: ShellThread, shell: Shell, history: Path | None) -> None:
         try:
             readline.read_history_file(history)
         except OSError:
-            pass  # there is no history before the first use
+            pass  # begin without a history: there is none before the first use
 
 
 def _write_history(history: Path) -> None:

@@ -30,7 +30,7 @@ SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
 @frozen
 class ServerRow:
-    """The known state of one server. `problem` is None if nothing is wrong with the server."""
+    """The known state of one server. `problem` is None if no problem of the server is known."""
 
     where: str
     id: int | None = None

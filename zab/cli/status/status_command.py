@@ -219,7 +219,7 @@ def _cells(row: ServerRow) -> dict[str, str]:
 
 
 def _fitting(rows: Sequence[dict[str, str]], width: int) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and lines that fit into the width: whole columns are left out, and no value is cut."""
+    """Return the headings and lines. Leave out columns of LEFT_OUT_FIRST until the rest fits; cut no value."""
     names = list(rows[0]) if rows else []
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     for name in LEFT_OUT_FIRST:
@@ -327,7 +327,7 @@ def status(
 
 
 def _console() -> Console:
-    # Without a terminal nothing is folded: a script may split the lines into columns.
+    # Without a terminal the width is fixed: a script may split the lines into columns.
     return Console(width=None if sys.stdout.isatty() else SCRIPT_WIDTH)
 
 

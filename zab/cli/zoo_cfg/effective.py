@@ -11,7 +11,7 @@ from zab.core.secrets import shown
 
 
 def effective(plan: ServerPlan) -> str:
-    """Return a configuration file that can be read in again, except that passwords are masked."""
+    """Return the settings in force as the text of a configuration file. Secrets in it are masked."""
     return "".join(f"{line}\n" for line in _lines(plan))
 
 

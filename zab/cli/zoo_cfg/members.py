@@ -61,7 +61,7 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
 def _where(lines: Iterable[ConfigEntry], fault: str) -> str | None:
     """Return the place of the line that a fault is about.
 
-    This is the line that the fault names, or the last line of its server or groups; None if there is no such line.
+    This is the line that the fault names, or else the last line of a server or group in its text, or None.
     """
     if named := _LINE.match(fault):
         return next((entry.place for entry in lines if entry.key == named[0]), None)
@@ -107,9 +107,9 @@ def _first_address(source: ZooSource, entry: ConfigEntry) -> str:
 
 
 def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, saved: Ensemble | None) -> int:
-    """Return the number of this server, from the file `myid`. Record a problem if it is missing or wrong.
+    """Return the number of this server, from the file `myid`, or 1 if the file cannot be read.
 
-    A standalone server needs no such file: its number is 1 then. A file that cannot be read gives 1 as well.
+    Record a problem if the file or the number is unusable. Only a standalone server may lack the file.
     """
     if data is None:
         return 1

@@ -198,7 +198,11 @@ def _check_foreign(source: ZooSource, data: Path) -> None:
 
 
 def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensemble | None) -> tuple[str, ...]:
-    """Return the missing keys that an ensemble needs. Record them as problems or warnings if there is an ensemble."""
+    """Return the keys that an ensemble needs and the file lacks.
+
+    If the file has several servers, record each missing key as a problem, or as a warning if the data directory stores
+    a membership. Also record a problem if standaloneEnabled is false and the file has no servers.
+    """
     if ensemble is None and source.value("standaloneEnabled", True) is False and not source.problems:
         source.problem("standaloneEnabled", "requires server.N lines, and there are none")
     lacks = tuple(name for name in _OF_AN_ENSEMBLE if name not in source.entries)

@@ -25,7 +25,8 @@ _SASL_QUORUM: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl
 def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSettings | None:
     """Return the TLS settings of the secure port, or of the plain port if it accepts both kinds of clients.
 
-    Return None if neither port speaks TLS, or after recording a problem.
+    Return None if neither port speaks TLS, or after recording a problem. Raise `ConfigError` if the settings or the
+    files contradict each other or cannot be used.
     """
     wanted = "secureClientPort" in source.entries or source.value("client.portUnification", False)
     tls = TlsPortSettings.from_properties(properties)
@@ -157,8 +158,9 @@ def check_clashes(source: ZooSource, ports: Iterable[ListenAddress]) -> None:
 def http_ports(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, AdminSettings | None]:
     """Return the settings of the two HTTP ports by their names, `admin` and `metrics`. None: the port is off.
 
-    The admin port is on if it is enabled, the metrics' own port if Prometheus is configured. A port whose settings are
-    invalid is left out, and recorded as a problem.
+    The admin port is on if `admin.enableServer` is true or, without this key, if `admin.serverPort` is set. The
+    metrics' port is on if Prometheus's provider is set. A port with invalid settings is left out, after a problem is
+    recorded.
     """
     provider = source.text("metricsProvider.className", None)
     prometheus = provider is not None and provider.endswith("PrometheusMetricsProvider")
@@ -199,6 +201,7 @@ def _warn_of_admin_address(source: ZooSource, admin: AdminSettings | None) -> No
     elif not is_loopback(admin.host):
         source.warn(
             entry.key,
-            "the admin port has neither login nor TLS: a client that reaches it can read addresses, session ids and "
-            "all paths, whatever the ACLs, and reset statistics. Restrict access to it, or listen on 127.0.0.1",
+            "the admin port has no TLS, and few commands require a login: a client that reaches it can read addresses, "
+            "session ids and paths, whatever the ACLs, and reset statistics. Restrict access to it, or listen on "
+            "127.0.0.1",
         )

@@ -27,9 +27,10 @@ def settle(
     """Return the ensemble to start with, and whether it is to replace the stored one.
 
     The stored membership is part of the committed history, so it takes precedence, and a file that differs is a
-    problem. The file replaces it in two cases: this server is the only one, or the operator demands it (`from_file`). A
-    difference is only a warning in two other cases: this server is not a member, or reconfigurations are on, so that an
-    old file is expected.
+    problem. The file replaces it in two cases: this server is the only one in both, or the operator demands it
+    (`from_file`). A difference is only a warning in two other cases: the stored membership lacks this server; or
+    reconfigurations are on and it has other servers, too, so that an old file is expected. Then the newer of the two
+    memberships applies.
     """
     if saved is None:
         if from_file:
@@ -56,8 +57,8 @@ def settle(
     elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
         counts = "the file's, which is newer," if given.version > saved.version else "the stored membership"
         source.warnings.append(
-            f"{what}\n  reconfigEnabled is on: {counts} takes precedence. The members are written to a new dynamic "
-            f"file, and the present file is kept as {source.path.name}.bak"
+            f"{what}\n  reconfigEnabled is on: {counts} takes precedence. If the file lacks it, it is written to a new "
+            f"dynamic file, and the present file is kept as {source.path.name}.bak"
         )
     else:
         source.problems.append(f"{what}\n{_remedy(sid, given, saved)}")

@@ -11,7 +11,7 @@ from zab.config.config_source import ConfigEntry, ConfigSource
 
 
 class ZooSource(ConfigSource):
-    """A source whose keys lack the prefix `zookeeper.`."""
+    """A source that drops the prefix `zookeeper.` of keys, and allows each line of the membership only once."""
 
     @classmethod
     def read(cls, path: Path, options: Iterable[tuple[str, str]] = ()) -> Self:
@@ -27,5 +27,5 @@ class ZooSource(ConfigSource):
             super().on_duplicate(entry, before)
 
     def members(self) -> list[ConfigEntry]:
-        """Return the lines of the membership, in the order of the file."""
+        """Return the entries of the membership, in the order in which they were read."""
         return [entry for key, entry in self.entries.items() if key.startswith(MEMBERSHIP)]

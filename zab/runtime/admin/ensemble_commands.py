@@ -22,8 +22,8 @@ def configuration(server: ServerRuntime) -> Mapping[str, object]:
         "data_log_dir": disk.log_path,
         "tick_time": settings.tick_ms,
         "max_client_cnxns": settings.connections_per_host_max,
-        "min_session_timeout": settings.timeout_ticks_min * settings.tick_ms,
-        "max_session_timeout": settings.timeout_ticks_max * settings.tick_ms,
+        "min_session_timeout": settings.timeout_ms(0),
+        "max_session_timeout": settings.timeout_ms((1 << 31) - 1),
         "server_id": server.me if len(server.member.status().ensemble.servers) > 1 else 0,
         "client_port_listen_backlog": -1,
     }

@@ -318,7 +318,7 @@ METRICS: Final = (
     ),
     _gauge(
         "zab_veto",
-        "1 while this server keeps committed history that its leader lacks, until an operator decides",
+        "1 while this server vetoes leaders, because they lack its committed history",
         lambda seen: int(seen.status.role.veto is not None),
     ),
     _gauge(
