@@ -64,7 +64,7 @@ class LeaderBroadcast(LeaderPhase):
         self._outstanding_bytes = 0
         """The number of bytes in `_outstanding`."""
         self._may_readmit = any(learner.forgotten for learner in role.learners.values())
-        """True if a learner that had lost promises has connected, and may wait to be readmitted."""
+        """True if a `forgotten` learner has connected, and may wait to be readmitted."""
 
     @property
     def serving(self) -> bool:
@@ -104,7 +104,7 @@ class LeaderBroadcast(LeaderPhase):
             self._readmit(now)
 
     def _readmit(self, now: Millis) -> None:
-        """Propose the same membership again, to readmit synchronized servers that had lost their promises.
+        """Propose the same membership again, to readmit synchronized servers that may have lost promises.
 
         The membership is decided without the votes of these servers, and its commit voids their forgotten promises. An
         observer that a change of membership made a voter has to reconnect first.
