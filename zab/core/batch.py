@@ -22,7 +22,7 @@ class Batch:
     """`count` transactions with zxids `first`, `first + 1`, ... of one epoch; `body` holds their payloads.
 
     A membership change is alone in its batch and is marked by `config`; its payload is the text of the new membership.
-    The consensus reads no other payload.
+    The consensus interprets no other payload.
     """
 
     first: Zxid

@@ -183,7 +183,7 @@ class Ensemble:
     # -- quorums ---------------------------------------------------------------------------------
 
     def is_quorum(self, acks: Collection[ServerId]) -> bool:
-        """Return whether these servers are a quorum: any two quorums have a server in common."""
+        """Return whether these servers include a quorum. Any two quorums have a server in common."""
         if not self.groups:
             return len(self._voter_set.intersection(acks)) > self._half
         won = counted = 0

@@ -174,7 +174,7 @@ class LeaderElection:
 
     @property
     def sees_quorum(self) -> bool:
-        """True if the voters that have sent a notification since this election began, and this server, are a quorum."""
+        """True if the voters that have sent a notification since this election began form a quorum with this server."""
         return self._electorate.is_quorum_of_all(self.sources)
 
     def silent_peers(self, now: Millis) -> frozenset[ServerId]:

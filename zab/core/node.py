@@ -137,7 +137,7 @@ class Node:
 
     @property
     def cut_off_since(self) -> Millis | None:
-        """The time since which this server has been LOOKING without a notification from a quorum, or None."""
+        """The time at which the current election began; None if it sees a quorum, and outside of elections."""
         role = self._role
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 

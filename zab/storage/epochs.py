@@ -4,8 +4,8 @@ The record is replaced as a whole. Besides the epochs and the active membership 
 the newest log segment at the time of the write. So recovery notices a missing log file or snapshot, which no checksum
 inside a file could show.
 
-No peer can restore a promise: a server that lost its promises may promise the opposite to another server. So the file
-holds two copies of the record, and one sound copy is enough.
+No peer can restore a promise, and a server that lost its promises may break them. So the file holds two copies of the
+record, and one sound copy is enough.
 
     file    copy, zeros up to a multiple of 4096, copy, zeros up to a multiple of 4096
     copy    magic 8, version 2, status 1, forgotten 1, accepted 4, current 4, reaches 8, segment 8,

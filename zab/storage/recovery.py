@@ -256,7 +256,7 @@ def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: obj
     ensemble = saved if saved is not None and saved.version > given.version else given
     if recovered.voting or set(ensemble.voters) - {me}:
         return
-    what = "the directory holds no complete history, although autocreate=False means that it held one"
+    what = "the directory holds no complete history; with autocreate=False, an empty directory counts as a lost history"
     how = ""
     if recovered.damage:
         what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)

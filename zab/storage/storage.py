@@ -51,7 +51,8 @@ class StorageSettings:
 
     segment_bytes                          the log continues in a new file above this size
     preallocate                            True: reserve the space of a log file at its creation, and write zeros ahead
-    snapshots_kept                         the number of snapshots that a purge leaves
+    snapshots_kept                         the number of newest snapshots that a purge leaves, not counting damaged ones
+                                           and the last one that was written for a learner
     autocreate                             True: an empty directory is the beginning of a history, not the loss of one
     damaged_files_max, damaged_bytes_max   bounds of the files named `damaged.*`, which are kept from damaged histories;
                                            above a bound those of earlier damage are deleted, never those of the newest

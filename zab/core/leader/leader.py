@@ -189,7 +189,7 @@ class Leader:
         self.barriers.ask(self.log_state.me, token)
 
     def flush(self, now: Millis) -> None:
-        """Send pings and start synchronizations: once at the end of a turn, not for each message."""
+        """Do what is due once at the end of a turn, not for each message, such as pings and new synchronizations."""
         phase, handshake = self.phase, self.handshake
         if handshake.has_waiting and phase.synchronizes:
             assert phase.epoch is not None

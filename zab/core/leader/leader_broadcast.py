@@ -126,7 +126,8 @@ class LeaderBroadcast(LeaderPhase):
         if not quorums.has(following):
             self._role.end("a quorum no longer follows")
         elif joint is not None and not joint[0].is_quorum([*following, self._log_state.me]):
-            # Outstanding proposals need quorums of the former membership, whose servers are gone. A new epoch does not.
+            # Outstanding proposals need a quorum of the former membership, too, and too few of its servers follow. A
+            # new epoch can begin without them.
             self._role.end("a quorum of the former membership no longer follows")
 
     # -- proposals -----------------------------------------------------------------------------------
@@ -283,8 +284,8 @@ class LeaderBroadcast(LeaderPhase):
     def _designate(self, zxid: Zxid) -> ServerId:
         """Return the leader for the membership that was just activated.
 
-        It is this server if it has a vote. Otherwise it is the voter that has acknowledged most, if one has
-        acknowledged the change, or else the last voter.
+        It is this server if it has a vote. Otherwise it is the synchronized voter that has acknowledged most; if none
+        of them has acknowledged the change, the last voter.
         """
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:
