@@ -122,7 +122,8 @@ class Veto:
     leader, epoch   the addressee, and the epoch that it leads or wants to lead
     common          the two histories agree at most up to here
     committed       everything up to here is committed in the learner's history
-    last, count     the end of the learner's history, and the number of its transactions after `common`
+    last            the end of the learner's history
+    count           the number of the learner's transactions after `common`; too low if its outline begins later
     """
 
     leader: ServerId
