@@ -1,7 +1,7 @@
 """A batch of transactions: the unit in which history is proposed, logged, committed and applied.
 
-The leader packs the payloads once, and the packed bytes travel unchanged into frames and logs. A batch is unpacked to
-apply it, to compute a digest, and to split it. Its zxids are known without unpacking it.
+The leader packs the payloads once, and the packed bytes travel unchanged into frames and logs. A batch is unpacked only
+if its payloads are needed, for example to apply it or to split it. Its zxids are known without unpacking it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Batch:
     """`count` transactions with zxids `first`, `first + 1`, ... of one epoch; `body` holds their payloads.
 
     A membership change is alone in its batch and is marked by `config`; its payload is the text of the new membership.
-    The consensus reads no other payload.
+    The consensus interprets no other payload.
     """
 
     first: Zxid
@@ -78,7 +78,7 @@ def pack(first: Zxid, payloads: Sequence[bytes], config: bool = False) -> Batch:
 def digest_of(payloads: Iterable[bytes], digest: int) -> int:
     """Return the digest of a history that ends with these payloads; `digest` is the digest of the part before them.
 
-    The digest is the CRC-32 of all payloads, one after the other.
+    The digest is the CRC-32 of all payloads in order, without separators.
     Two servers whose histories end at one zxid with different digests do not hold the same history.
     """
     return crc32(b"".join(payloads), digest)

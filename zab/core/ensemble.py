@@ -1,7 +1,7 @@
 """The members, their votes, and the sets of servers that are a quorum.
 
-An `Ensemble` is one version of the membership. Its text is ZooKeeper's, so a configuration file, the log and
-`/zookeeper/config` contain the same lines.
+An `Ensemble` is one version of the membership. Its text has the format of ZooKeeper's dynamic configuration, in
+configuration files, in the log and in `/zookeeper/config`.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ def faults(servers: Collection[Server], groups: Collection[Group], weights: Mapp
 def _group_faults(
     voters: Collection[ServerId], groups: Collection[Group], weights: Mapping[ServerId, int]
 ) -> Iterator[str]:
-    """Yield the reasons why these groups do not form a hierarchical quorum of the voters.
+    """Yield the reasons why these groups do not define hierarchical quorums of the voters.
 
-    As in ZooKeeper's `QuorumHierarchical`, each voter is in exactly one group, and groups have no other members. Groups
-    of weight 0 are ignored, so at least one group needs a positive weight; otherwise no quorum exists.
+    As in ZooKeeper's `QuorumHierarchical`, each voter is in exactly one group, and groups have no other members. A
+    quorum ignores the groups of weight 0, so at least one group needs a positive weight.
     """
     for number, count in Counter(group.id for group in groups).items():
         if count > 1:
@@ -134,8 +134,8 @@ def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
 class Ensemble:
     """One version of the membership.
 
-    `version` is the zxid of the change that made it. A membership from a configuration file has the version NOTHING
-    until the first leader puts it into force; from then on, its version has counter 0, as no change has. The
+    `version` is the zxid of the change that made the membership, a zxid with counter 0 if no change made it, or NOTHING
+    if it has no version yet. A leader gives a membership without a version the beginning of its epoch as version. The
     constructor raises ConfigError unless the parts are valid.
     """
 
@@ -183,7 +183,7 @@ class Ensemble:
     # -- quorums ---------------------------------------------------------------------------------
 
     def is_quorum(self, acks: Collection[ServerId]) -> bool:
-        """Return whether these servers are a quorum: any two quorums have a server in common."""
+        """Return whether these servers include a quorum. Any two quorums have a server in common."""
         if not self.groups:
             return len(self._voter_set.intersection(acks)) > self._half
         won = counted = 0
@@ -257,7 +257,7 @@ class Ensemble:
         return evolve(self, servers=tuple(kept.values()), version=version)
 
     def check_addresses(self) -> None:
-        """Raise ConfigError if two members share an address."""
+        """Raise ConfigError if two members share a quorum or election address."""
         for fault in shared_addresses(self.servers):
             raise ConfigError(fault)
 
@@ -269,7 +269,10 @@ def _parsed(text: str) -> Ensemble:
 
 
 def parts(text: str) -> tuple[tuple[Server, ...], Zxid, tuple[Group, ...], dict[ServerId, int]]:
-    """Parse an ensemble's text into servers, version, groups and weights. Whether they fit together is not checked."""
+    """Parse an ensemble's text into servers, version, groups and weights.
+
+    Raise ConfigError if an entry is invalid. Whether the entries fit together is not checked.
+    """
     servers: list[Server] = []
     groups: list[Group] = []
     weights: dict[ServerId, int] = {}

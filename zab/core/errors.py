@@ -13,7 +13,7 @@ def present_as(package: str, module: Mapping[str, object]) -> None:
 
 
 class ZabError(Exception):
-    """Base of every error of this package."""
+    """Base of the public error classes of this package."""
 
 
 class LocalProtocolError(ZabError):
@@ -38,7 +38,7 @@ class ConfigError(ZabError):
     def __init__(self, *args: object, why: str = "") -> None:
         super().__init__(*args)
         self.why = why or str(self)
-        """The reason without the place, if the error was made with one; else the whole message."""
+        """The reason without the line that it is about, if the error was made with `why`; else the whole message."""
 
 
 class NotLeader(ZabError):
@@ -72,9 +72,9 @@ class LeadersLost(Refused):
 class OutcomeUnknown(ZabError):
     """The request may have been carried out, and this can no longer be found out.
 
-    A client gets this error if its connection is lost before the reply. A member gets it if a snapshot of the leader,
-    which may contain the request, has replaced its state; for a change of membership also if the leader is lost before
-    its answer. Look at the state, then decide whether to repeat the request.
+    For example, a client's connection was lost before the reply; or a snapshot, which may contain the request, has
+    replaced the state of a member; or the leader was lost before it answered a change of membership. Look at the state,
+    then decide whether to repeat the request.
     """
 
 

@@ -3,12 +3,12 @@
 Each failed login from an address doubles the pause after its next failure, up to a bound; each `forget_ms` without a
 failure halves it again. The pause belongs to the address and not to the connection: if the client hangs up before the
 pause ends, the pause still occupies one of the `waiting_max` places of its address. While all places are occupied, the
-server checks no credentials from that address. So once its pause has grown to `pause_ms_max`, an address makes at most
-`waiting_max` guesses in that time, however many connections it opens.
+server checks no credentials from that address. So once its pause has grown to `pause_ms_max`, an address makes hardly
+more than `waiting_max` guesses in that time, however many connections it opens.
 
 A correct password costs no pause, and connections that are logged in are not affected. While all places of an address
-are occupied, the server refuses a new login without checking it. The client port closes the connection, which the
-client takes for a network error and tries again; the admin port replies with the status 429.
+are occupied, the server refuses a new login without checking it. The client port then closes the connection; the
+client takes this for a network error and tries again. The admin port replies with the status 429.
 
 IPv6 addresses with the same first 64 bits count as one address.
 """

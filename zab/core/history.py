@@ -144,7 +144,7 @@ class History:
 
     def _note_end(self, zxid: Zxid) -> None:
         if self._ends and self._ends[-1] >> 32 == zxid >> 32:
-            self._ends[-1] = zxid  # stays ascending, because every caller passes a newer zxid
+            self._ends[-1] = zxid  # stays ascending, because no caller passes an older zxid
         else:
             self._ends.append(zxid)
 
@@ -210,7 +210,11 @@ class History:
         return 0 if not count else count * self._bytes // self._entries if self._entries else BYTES_UNKNOWN
 
     def entries_between(self, after: Zxid, until: Zxid) -> int:
-        """Return the number of transactions in `(after, until]`; both zxids must be in this history."""
+        """Return the number of transactions in `(after, until]`.
+
+        `until` must be in this history. `after` must be in it, or be NOTHING: then transactions before the outline are
+        not all counted.
+        """
         count, start = 0, after
         for end in self._ends:
             if end <= start:

@@ -1,7 +1,8 @@
 """Fast leader election: the voters agree on the server with the newest history before they follow it.
 
 A vote is no promise. A wrong winner only costs time, because discovery refuses a leader that lacks committed history. A
-`LeaderElection` lasts for one period of LOOKING. The node keeps the number of its last round for the next election.
+`LeaderElection` lasts until its decision, or until the node replaces it because of another membership. The node keeps
+the number of its last round for the next election.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Vote(NamedTuple):
 
 
 NO_VOTE = Vote(Epoch(-1), UNKNOWN, ServerId(-1))
-"""The proposal of a server without a valid vote. Every vote beats it, and no server counts it."""
+"""The proposal of a server without a valid vote. It is less than every valid vote, and no server counts it."""
 
 
 @frozen
@@ -108,14 +109,14 @@ class ResendTimer:
 
 
 class PendingDecision(NamedTuple):
-    """A vote on which a quorum agrees. It wins at the given time unless a better vote arrives."""
+    """A vote on which a quorum agrees. It wins at the given time, unless a later notification ends the agreement."""
 
     vote: Vote
     at: Millis
 
 
 class LeaderElection:
-    """One election. The node calls `handle` and `tick`; the election fills `outgoing`, and finally sets `decision`."""
+    """One election. The node calls its methods; they fill `outgoing`, and finally set `decision`."""
 
     def __init__(
         self,
@@ -157,7 +158,7 @@ class LeaderElection:
         """
         self._resend = ResendTimer(settings, now, delay)
         self._pending: PendingDecision | None = None
-        """Set while a quorum agrees on a vote and better votes may still arrive."""
+        """Set while a quorum agrees on a vote and better votes may still arrive; else None."""
         self._votes = votes
         """False if this server has no valid vote: it follows the leader that the others agree upon."""
         self._vetoed = vetoed
@@ -173,7 +174,7 @@ class LeaderElection:
 
     @property
     def sees_quorum(self) -> bool:
-        """True if enough voters to elect a leader have sent a notification since this election began."""
+        """True if the voters that have sent a notification since this election began form a quorum with this server."""
         return self._electorate.is_quorum_of_all(self.sources)
 
     def silent_peers(self, now: Millis) -> frozenset[ServerId]:
@@ -187,9 +188,9 @@ class LeaderElection:
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, notification: Notification, now: Millis) -> None:
-        """Handle a notification from a voter: count its vote for a voter, or answer its request for a vote.
+        """Handle a notification from a voter: take its vote for a voter, or answer its request for a vote.
 
-        Other notifications are ignored.
+        A notification from any other server is ignored.
         """
         voters = self._electorate.voters
         if source not in voters:
@@ -210,7 +211,7 @@ class LeaderElection:
             self._handle_established(source, received)
 
     def reachable(self, source: ServerId, now: Millis) -> None:
-        """Resend the proposal to a peer whose connection has opened: earlier notifications may have been lost."""
+        """Resend the proposal to a voter whose connection has opened: earlier notifications may have been lost."""
         if self._settings.notification_backoff_reset:
             self._resend.reset(now)
         if source in self._electorate.peers:
@@ -254,7 +255,7 @@ class LeaderElection:
         elif self._prefers(received.vote, self.proposal, now):
             self._propose(received.vote, now)
         elif received.vote != self.proposal and self._received.get(source) != received:
-            self._notify(source)  # the sender was not LOOKING at the last answer, or it would have joined this round
+            self._notify(source)  # the sender may have missed this proposal, or it would have adopted it
         self._received[source] = received
         self._count(now)
 
@@ -323,8 +324,8 @@ class LeaderElection:
     def _leader_confirms(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
         """Return whether the leader itself has reported that it leads.
 
-        Otherwise servers would follow a dead leader because others still do. If the leader is this server, the vote
-        must be of this round.
+        Without this condition, servers would follow a dead leader because others still do. If the leader is this
+        server, the vote must be of this round.
         """
         leader = received.vote.leader
         if leader == self._me:

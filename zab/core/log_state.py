@@ -54,7 +54,7 @@ class LogState:
         self.current = recovered.current
         """The newest epoch that this server has adopted."""
         self.newest_promise = recovered.accepted
-        """The newest promise that any server has reported. This server leads only epochs newer than that."""
+        """The newest promise that any server has reported. The next epoch that this server chooses is newer."""
         self.whole = recovered.voting
         """False while transactions may be missing in the history. A synchronization makes it whole."""
         self.forgotten = recovered.forgotten
@@ -71,7 +71,7 @@ class LogState:
         self.committed = recovered.snapshot
         """Everything up to here is committed, as a snapshot, a leader or a quorum has confirmed since the start.
 
-        Like `applied`, it goes back only if a leader's snapshot replaces a history that was given up.
+        Like `applied`, it goes back only if a leader's snapshot replaces a history that is not `whole`.
         """
         self.applied = recovered.snapshot
         """Everything up to here was handed to the machine, or is in the snapshot for which it waits."""
@@ -121,7 +121,7 @@ class LogState:
 
     @property
     def known(self) -> Zxid:
-        """The end of the history that is known to be committed, now or from before a restart.
+        """The zxid up to which the history is known to be committed, since this start or from before it.
 
         The machine may be behind it, because a restarted server applies transactions only when a leader confirms them.
         The active membership was committed, so a history that contains its change is committed up to that change.
@@ -167,7 +167,7 @@ class LogState:
         self._restore = (ticket, zxid)
 
     def saved(self, ticket: Ticket) -> bool:
-        """Record that all writes up to `ticket` are durable. Return whether the durable history has grown."""
+        """Record that all writes up to `ticket` are durable. Return whether they include transactions or a snapshot."""
         grew = False
         appends = self._appends
         while appends and appends[0][0] <= ticket:
@@ -183,7 +183,10 @@ class LogState:
     # -- effects on the machine ---------------------------------------------------------------------
 
     def commit(self, zxid: Zxid) -> None:
-        """Commit everything up to `zxid`: apply the durable part, and put the membership changes in it into force."""
+        """Commit everything up to `zxid`: put its membership changes into force, and apply what is durable.
+
+        Raise RemoteProtocolError if the history ends before `zxid`.
+        """
         if zxid <= self.committed:
             return
         if zxid > self.history.last:
@@ -195,7 +198,8 @@ class LogState:
     def note_decided(self, zxid: Zxid) -> None:
         """Put membership changes up to `zxid` into force, but commit nothing: UPTODATE has not arrived.
 
-        Otherwise this server would acknowledge proposals after a change while it still takes the change for pending.
+        If the changes waited for UPTODATE, this server would acknowledge proposals after a change that it still takes
+        for pending. Raise RemoteProtocolError if the history ends before `zxid`.
         """
         if zxid > self.history.last:
             raise RemoteProtocolError(f"{show(zxid)} was committed, but never proposed to this server")
@@ -209,7 +213,7 @@ class LogState:
     def activate(self, ensemble: Ensemble) -> None:
         """Put this membership into force if it is newer than the active one, and save it.
 
-        Without the save, a restart would go back to servers that may be gone.
+        Without the save, a restart would go back to a membership whose servers may be gone.
         """
         if ensemble.version <= self.ensemble.version:
             return
@@ -219,9 +223,9 @@ class LogState:
         self.out.note("membership", version=show(ensemble.version), voters=list(ensemble.voters))
 
     def drop_membership(self, leaders: Ensemble) -> None:
-        """Replace the active membership by the leader's, because the leader's history lacks the newer one.
+        """Replace the active membership, which the leader's history lacks, by the older one of the leader.
 
-        The version is set when the leader's membership is activated.
+        The replacement has the version NOTHING until the leader's membership is activated.
         """
         self.out.note("membership_dropped", "warning", version=show(self.ensemble.version), taken=show(leaders.version))
         self.ensemble = evolve(leaders, version=NOTHING)

@@ -32,9 +32,9 @@ class State(IntEnum):
 
 @frozen
 class Notification:
-    """The sender's vote: while LOOKING its current proposal, otherwise the vote that gave it its leader.
+    """The sender's vote: while LOOKING its current proposal, otherwise the vote for its leader.
 
-    `pending` is an undecided membership change in the sender's log: a server that it adds may not have received it.
+    `pending` is an undecided membership change in the sender's log. A server that the change adds may not know of it.
     """
 
     state: State
@@ -53,7 +53,7 @@ class Notification:
 class FollowerInfo:
     """The first message on a link, except for `ALIVE`: the newest epoch that the learner has promised.
 
-    An observer has no vote, and receives `Inform` in place of proposals.
+    An observer has no vote. After its synchronization it receives `Inform` in place of proposals.
     """
 
     accepted_epoch: Epoch
@@ -122,7 +122,8 @@ class Veto:
     leader, epoch   the addressee, and the epoch that it leads or wants to lead
     common          the two histories agree at most up to here
     committed       everything up to here is committed in the learner's history
-    last, count     the end of the learner's history, and the number of its transactions after `common`
+    last            the end of the learner's history
+    count           the number of the learner's transactions after `common`; too low if its outline begins later
     """
 
     leader: ServerId
@@ -176,9 +177,9 @@ class Diff:
 
 @frozen
 class Trunc:
-    """The learner must discard its history after `common`, because the leader lacks it. The missing history follows.
+    """The learner must discard its history after `common`, because the leader lacks it. The leader's history follows.
 
-    `digest` is the same as in `Diff`.
+    `digest` has the same meaning as in `Diff`.
     """
 
     common: Zxid

@@ -102,13 +102,13 @@ class Node:
         self._round = 0
         """The round of the last election. The next election begins with the next round or that of an invitation."""
         self._vote = NO_VOTE
-        """The vote that won the last election, sent to LOOKING servers. While LOOKING: this server's own vote."""
+        """The vote for the current leader, sent to LOOKING servers. While LOOKING: this server's own vote."""
         self._role: LeaderElection | Leader | Learner
         self._invited: Ensemble | None = None
         """A change, pending at another server, that gives this server a vote; or None. Kept for one election."""
         self._early_links: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
-        """Servers that dialled this one while it is LOOKING: the time at which each link is dropped, and its first
-        messages, one of each type. Empty in every other state."""
+        """Servers that dialled this one while it is LOOKING: the time at which each link is dropped, and the messages
+        kept from it, at most one of each type. Empty in every other state."""
         for line in recovered.damage:
             self._out.note("damage", "warning", what=line)
         self._start_election(now)
@@ -137,7 +137,7 @@ class Node:
 
     @property
     def cut_off_since(self) -> Millis | None:
-        """The time since which this server has been LOOKING without a notification from a quorum, or None."""
+        """The time at which the current election began; None if it sees a quorum, and outside of elections."""
         role = self._role
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
@@ -240,8 +240,8 @@ class Node:
     def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None:
         """Handle a message or an event of a link. If a peer breaks the protocol, only its link is closed.
 
-        Messages on a link belong to the leader or the learner. While LOOKING, the first messages of an early link are
-        kept for the next role.
+        The role of a leader or a learner handles the messages on links. While LOOKING, the first messages of an early
+        link are kept in case this server becomes the leader.
         """
         role = self._role
         kind = type(message)
@@ -279,9 +279,9 @@ class Node:
         self._settle(now)
 
     def holds(self, held: SnapHeld | None) -> None:
-        """Record the part of a snapshot on the disk, after its transfer has stopped. Call it before `saved`.
+        """Record which part of a leader's snapshot the disk keeps; None if it keeps none.
 
-        A serving server does not need this call.
+        Call it before each `saved`, unless this server serves.
         """
         self._log_state.partial.held = held
 
@@ -348,7 +348,7 @@ class Node:
             role.barrier(token)
 
     def give_up_history(self, now: Millis) -> Veto:
-        """End and return the veto, and have this history replaced by a snapshot of the leader.
+        """End and return the veto, and have this history replaced by a snapshot of the next leader.
 
         Only an operator may decide this. Raise `LocalProtocolError` if no veto is pending.
         """
@@ -382,11 +382,11 @@ class Node:
     # -- election ------------------------------------------------------------------------------------
 
     def _on_notification(self, source: ServerId, notification: Notification, now: Millis) -> None:
-        """Count the notification of a voter, or answer it if this server has a leader (ZooKeeper: FastLeaderElection).
+        """While LOOKING, count the notification of a voter; with a leader, answer a sender that is LOOKING.
 
-        A server that is LOOKING first takes the memberships from the notification. It begins another election if the
-        active membership is newer than its own and not the same apart from the version, or if a pending one gives it a
-        vote.
+        As in ZooKeeper's FastLeaderElection. A server that is LOOKING first takes the memberships from the
+        notification. It begins another election if the sender's active membership is newer than its own and differs in
+        more than the version, or if the sender's pending change gives it a vote.
         """
         log_state = self._log_state
         role = self._role
@@ -420,7 +420,7 @@ class Node:
         return views if self._invited is None else (*views, self._invited)
 
     def _is_invitation(self, notification: Notification) -> bool:
-        """Return whether a pending change, unknown here, gives this server a vote that the sender needs.
+        """Return whether a pending change, unknown here, gives this server a vote that the sender may need.
 
         A former leader may be the only server that has logged a membership change. Its election then needs a quorum of
         the changed membership, too, and a server that the change adds may not know of it. It is always safe to vote,

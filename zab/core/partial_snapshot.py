@@ -14,7 +14,7 @@ class PartialSnapshot:
     def __init__(self, out: Outbox, held: SnapHeld | None) -> None:
         """`held` is the part of a snapshot that the disk had at the start."""
         self.held = held
-        """The part of a snapshot that the disk last reported. Up to date whenever `saved` reports a later write."""
+        """The part of a snapshot that the disk last reported (`Node.holds`), or None."""
         self.is_held = held is not None
         """True if, after all writes so far, the disk keeps part of a snapshot that no longer arrives."""
         self._arrives = False

@@ -1,7 +1,7 @@
 """The effects that a node requests, as data.
 
-The fields of a `Ready` do not depend on each other, unless `wants_state` is true: a message that needs a durable write
-is in a later `Ready`, after `Node.saved`.
+No field of a `Ready` waits for its `save`: a message that needs a durable write is in a later `Ready`, after
+`Node.saved`. `links` come after `send`, `barriers` after `apply`, and `send` after `apply` if `wants_state` is true.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class Activate:
 class BarrierDone:
     """Complete a call of `Node.barrier`: every write acknowledged before the call is at or before `zxid`, and applied.
 
-    If `zxid` is None, the barrier failed, because this server does not serve or has left its leader. The caller may
+    If `zxid` is None, the barrier failed, because this server does not serve or has left its role. The caller may
     repeat it.
     """
 
@@ -314,12 +314,12 @@ class Settings:
     observer_delay_ms_max       the greatest random delay before a server without a vote looks for a leader
     dial_retry_ms               the pause before a learner dials its leader again
     outstanding_max             a proposal that would make more transactions outstanding is refused, unless none are
-    outstanding_bytes_max       while more bytes are outstanding, every proposal is refused
+    outstanding_bytes_max       while more bytes are outstanding, proposals other than membership changes are refused
     window_entries, _bytes      above one of these limits, old transactions are dropped from memory
     log_sync_entries_max        a learner that needs more transactions from the log on disk receives a snapshot instead
     counter_max                 the last counter of an epoch; at a greater one the leader ends its attempt to lead
-    veto_lost_history           True: a server vetoes a leader whose history lacks committed transactions, until an
-                                operator decides; False: the server gives up its own history at once
+    veto_lost_history           the reaction to a leader that lacks transactions which this server knows to be
+                                committed. True: veto the leader; False: give up this server's history at once
     veto_retry_ms               how long a server neither votes for nor follows a leader that it has vetoed
     """
 
@@ -350,12 +350,12 @@ class Settings:
 
     @property
     def init_ms(self) -> Millis:
-        """The time limit of discovery, and at a learner that of a synchronization without progress."""
+        """The time limit of discovery, and of the phase of synchronization since its last progress."""
         return self.init_limit * self.tick_ms
 
     @property
     def sync_ms(self) -> Millis:
-        """The time without a message after which a leader and a learner drop each other."""
+        """The time without a message after which a leader and a synchronized learner drop each other."""
         return self.sync_limit * self.tick_ms
 
     @property

@@ -1,4 +1,4 @@
-"""Decide which configuration values are secret, and how a value is shown. All output of settings uses this module.
+"""Decide which configuration values are secret, and how a value is shown.
 
 A key that no table knows may be a misspelt secret key, so its value is hidden, too.
 """

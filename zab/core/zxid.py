@@ -41,7 +41,7 @@ def counter_of(zxid: Zxid) -> int:
 
 
 def follows(zxid: Zxid, previous: Zxid) -> bool:
-    """Return whether `zxid` may follow `previous` in a history: as the next counter, or the first of an epoch."""
+    """Return whether `zxid` may follow `previous` in a history: the next counter, or the first of a later epoch."""
     if zxid >> 32 == previous >> 32:
         return zxid == previous + 1
     return zxid > previous and counter_of(zxid) == 1

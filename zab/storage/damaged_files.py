@@ -1,4 +1,4 @@
-"""Files named `damaged.*`, moved aside when the leader's history replaced a damaged one; bounded in number and size."""
+"""Files named `damaged.*`: parts of histories that were damaged or given up. Above a bound, old ones are deleted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int
 
 
 def _place(name: str) -> tuple[int, str]:
-    """Return the sort key of a file: its zxid, for logs and snapshots alike."""
+    """Return the sort key of a file: its zxid, for logs and snapshots alike; 0 for the epochs record."""
     number = name.rpartition(".")[2]
     try:
         return int(number, 16), name

@@ -40,7 +40,7 @@ class DescriptorReserve:
     def run(self, act: Callable[[], T]) -> T:
         """Return `act()`. While it fails for lack of a descriptor, spend one from the reserve and try again.
 
-        Raise the OSError if the reserve is empty.
+        Once the reserve is empty, raise the error of `act`. Raise its other errors at once.
         """
         while True:
             try:

@@ -116,7 +116,7 @@ class FolderDisk(Disk, Protocol):
         ...
 
     def stats(self, folder: str) -> dict[str, FileStat]:
-        """Return the files of a folder, by ascending name."""
+        """Return the size and the time of each file of a folder, by ascending name."""
         ...
 
     def discard(self, name: str) -> None:

@@ -4,8 +4,8 @@ The record is replaced as a whole. Besides the epochs and the active membership 
 the newest log segment at the time of the write. So recovery notices a missing log file or snapshot, which no checksum
 inside a file could show.
 
-No peer can restore a promise: a server that lost its promises may promise the opposite to another server. So the file
-holds two copies of the record, and one sound copy is enough.
+No peer can restore a promise, and a server that lost its promises may break them. So the file holds two copies of the
+record, and one sound copy is enough.
 
     file    copy, zeros up to a multiple of 4096, copy, zeros up to a multiple of 4096
     copy    magic 8, version 2, status 1, forgotten 1, accepted 4, current 4, reaches 8, segment 8,
@@ -45,10 +45,11 @@ _PAGE: Final = 4096
 class HistoryStatus(IntEnum):
     """The state of the history on this disk. The server votes only if it is WHOLE.
 
-    NEVER_INITIALISED: the directory was empty, and the settings do not allow it to begin a history.
+    NEVER_INITIALISED: the directory was empty, and the settings do not allow the server to begin a history.
     DAMAGED: the history may be incomplete, contradicts the leader's, or was given up.
-    HEALING: a snapshot has replaced the lost history, but its epoch is not adopted yet. Transactions after the snapshot
-    may have been acknowledged before the damage, so a server that restarts in this state must not vote.
+    HEALING: a leader's snapshot has replaced the lost history, but the leader's epoch is not adopted yet. Transactions
+    after the snapshot may have been acknowledged before the damage, so a server that restarts in this state must not
+    vote.
     """
 
     WHOLE = 0
@@ -77,7 +78,7 @@ class EpochsRecord:
     committed: Zxid = NOTHING
     """Everything up to this zxid was known to be committed; at most `reaches`.
 
-    This zxid may lag far behind. A history that ends before it has lost acknowledged transactions.
+    This zxid may lag far behind. If the history ends before this zxid, committed transactions were lost.
     """
 
 
@@ -215,7 +216,7 @@ class EpochsFile:
         return epochs, notes
 
     def distrust(self, *, forgotten: bool) -> None:
-        """Mark a whole history as damaged in `record`, and with `forgotten` the promises as lost."""
+        """Mark the history as DAMAGED in `record` if it was WHOLE; with `forgotten`, mark promises as lost, too."""
         status = self.record.status
         if status is HistoryStatus.WHOLE:
             status = HistoryStatus.DAMAGED
@@ -224,7 +225,8 @@ class EpochsFile:
     def save(self, record: EpochsRecord) -> None:
         """Replace the record. On return it is durable. Nothing is written if nothing changed.
 
-        `self.record` changes last, so that a promise that could not be saved is not in it.
+        The committed zxid is taken from `self.committed`, not from the argument. `self.record` changes last, so that a
+        promise that could not be saved is not in it.
         """
         record = evolve(record, committed=min(self.committed, record.reaches))
         if record == self._saved:

@@ -32,7 +32,7 @@ class HistoryScan:
     unsound     newer snapshots that cannot be used, and why
     tail        the bytes and the scan of the newest file of the history; None without one
     torn        the log ends in a record that was being written when the server died
-    void        files that are not part of the history
+    void        log files that are not part of the history
     rotten      notes about damaged files that are not needed
     forgotten   the epochs record is outdated, so promises may be lost
     salvage     continue past a file's damaged header: for a rescue, never for a server that votes

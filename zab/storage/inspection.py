@@ -66,8 +66,8 @@ def is_ours(disk: Disk) -> bool:
 class LogFile:
     """One file of the log by itself.
 
-    `trouble` says that the file is unreadable, that its header is damaged, or that something else than records follows;
-    it is None if the file is sound. `scan` is None if the header is lost and cannot be guessed.
+    `trouble` is the damage that was found, or None if the file is sound. `scan` is None if the file is unreadable, or
+    if its header is damaged and cannot be guessed.
     """
 
     name: str
@@ -101,7 +101,7 @@ def log_files(disk: Disk) -> Iterator[LogFile]:
 class FoundHistory:
     """The history in a directory, as recovery would find it. If `damage` is empty, it is complete and ends at `last`.
 
-    record   the epochs record; None if it is unreadable or the server must not vote with this history
+    record   the epochs record; None if it is unreadable, or the history is not whole or is being replaced
     newest   the newest sound snapshot, or None; `batches` is everything after it
     torn     the log ends in a record that a crash left half written; it does not count
     lost     the line of `damage` about an unreadable epochs record. Without the record, missing log files cannot be
@@ -145,7 +145,7 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
 
 
 def _salvaged(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
-    """Read the longest sound history, without the epochs record. `damage` comes first in the result's."""
+    """Read the longest sound history, without the epochs record. The result's `damage` begins with the given lines."""
     firsts = snapshot_files.listed(disk.list(), PREFIX)
     walk = HistoryScan(disk, EpochsRecord(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)
     walk.read()

@@ -1,8 +1,8 @@
 """Replace the whole history by a snapshot from the leader, with one rename.
 
 The rename to `install.<zxid>` decides. Before it is durable, the old history is valid; after it, all older files are
-void, even if they still exist. The later steps remove these files; if a crash interrupts the steps, recovery
-repeats them. So the tail of the old log can never follow the new snapshot.
+void, even if they still exist. The later steps remove these files or move them aside. If a crash interrupts the steps,
+recovery repeats them. So the tail of the old log can never follow the new snapshot.
 """
 
 from __future__ import annotations

@@ -23,8 +23,9 @@ class Purged(ZabError):
 def read_batches(disk: Disk, segments: tuple[Segment, ...], after: Zxid, until: Zxid) -> Iterator[Batch]:
     """Yield the batches of (`after`, `until`] from these files. The first file begins at or before `after`.
 
-    Raise `LocalProtocolError` if this history does not contain `after`, and, possibly after some batches,
-    `DamagedError` if a record is unreadable and `Purged` if the files changed.
+    Raise `LocalProtocolError` if this history does not contain `after`. Raise `DamagedError` for an unreadable record,
+    another `StorageError` for another failure of the disk, and `Purged` if the files changed, possibly after some
+    batches.
     """
     last = after
     for index, segment in enumerate(segments):

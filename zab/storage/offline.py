@@ -59,8 +59,8 @@ class GivenUp:
 def give_up_history(disk: Disk) -> GivenUp | None:
     """Mark the history as damaged: the server does not vote until a snapshot has taken its place.
 
-    Promises and membership stay. The files stay until the snapshot arrives. Return the extent of the history; or None,
-    and change nothing, if the server does not vote anyway or has no membership.
+    Promises and membership stay. The files stay until the snapshot arrives. Return the extent of the history. If the
+    server does not vote anyway, or has no membership, return None and do not mark the history.
     """
     storage, recovered = Storage.open(disk, StorageSettings(autocreate=False))
     try:

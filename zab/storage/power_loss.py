@@ -1,7 +1,8 @@
 """Policies of a simulated power failure: they decide which unsynced changes of a memory disk survive.
 
 Both policies lose all of these changes, keep all, keep the oldest, or keep any sectors. They differ for a sector that
-was written more than once, and for names. Scripts of simulated runs depend on the choices of their policy.
+was written more than once, and for names. Scripts of simulated runs record the answers of `choose`, so a policy must
+not change the order of its calls.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class PowerLoss(Protocol):
         ...
 
     def pieces(self, changes: Sequence[InodeChange]) -> list[list[Piece]]:
-        """Decide which parts survive of each change of one file, oldest first."""
+        """Return the surviving parts of each of these changes of one file. A shorter list loses the newest changes."""
         ...
 
 

@@ -1,9 +1,9 @@
 """Recovery: read everything on the disk, and decide whether the server may vote with it.
 
 Recovery checks each record's checksums and predecessor, the order of the files, the snapshot and the epochs record. It
-cuts a torn tail. It only notes damage to files that the newest sound snapshot replaces. Any other damage means that the
-history may be incomplete: recovery then offers no history and leaves the damaged files as they are, and the server
-votes again only when a leader has sent it a snapshot.
+cuts a torn tail. It only notes damage to one copy of the epochs record, and to files that the newest sound snapshot
+replaces. Any other damage means that the history may be incomplete: recovery then offers no history and leaves the
+damaged files as they are, and the server votes again only when a leader has sent it a snapshot.
 
 If recovery itself crashes, the next one repeats its changes.
 """
@@ -43,7 +43,7 @@ class Recovery:
     epochs     the epochs record in force
     recovered  the start state of the core
     newest     the newest sound snapshot, or None
-    segments   the files of the log, oldest first; without files the log continues after `last`
+    segments   the files of the log, oldest first; if there are none, the log continues after `last`
     last       the end of the history; UNKNOWN if it may be incomplete
     end        the offset after the last record of the newest file
     notes      findings and actions, for the log
@@ -101,7 +101,7 @@ def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[s
             return Recovery(epochs, _offer_nothing(epochs.record, ()), notes=notes)
         case HistoryStatus.DAMAGED:
             return _distrusted(
-                epochs, notes, ["the history was found damaged earlier, and no snapshot has replaced it yet"]
+                epochs, notes, ["the history was damaged or given up earlier, and no snapshot has replaced it yet"]
             )
         case HistoryStatus.WHOLE:
             return _recover_whole(disk, epochs, notes)
@@ -256,7 +256,7 @@ def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: obj
     ensemble = saved if saved is not None and saved.version > given.version else given
     if recovered.voting or set(ensemble.voters) - {me}:
         return
-    what = "the directory holds no complete history, although autocreate=False means that it held one"
+    what = "the directory holds no complete history; with autocreate=False, an empty directory counts as a lost history"
     how = ""
     if recovered.damage:
         what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)

@@ -143,7 +143,7 @@ class SegmentScan:
     epoch_ends  the last zxid at or before `after` of every epoch in the file; ascending
     skipped     offset and last zxid of records with a damaged body that do not reach beyond `after`
     trouble     the reason why the scan stopped, or None at the clean end of the log or at `until`
-    misplaced   the trouble is a sound record in a wrong place, which a crash cannot cause
+    misplaced   the trouble is a sound record in a wrong place or with impossible fields, which a crash cannot cause
     """
 
     end: int
@@ -161,8 +161,8 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
     """Read the records of one file in order, until a record is not sound, `until` is reached or zeros follow.
 
     A record counts if its checksums match, it follows the record before it, and its zxids are of one epoch. Damage in
-    the body of a record that ends at or before `after` is skipped, because a snapshot replaces it. The loop runs for
-    each batch at every start, so it calls no functions that it can avoid.
+    the body of a record that ends at or before `after` is skipped, because the caller does not need it. The loop runs
+    for each batch at every start, so it calls no functions that it can avoid.
     """
     seed, last, at = segment.seed, segment.previous, FILE_HEAD
     found = SegmentScan(at, last)

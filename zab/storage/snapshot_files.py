@@ -4,9 +4,9 @@
     chunk    kind 1, length 4, data, sum 4
     end      kind 1, number of chunks 4, digest of the history 4, sum 4                  (big-endian)
 
-Every sum is the CRC-32 of all bytes before it except the sums, so a missing, doubled or misplaced chunk has a wrong
-sum. A local snapshot becomes `snapshot.<zxid>`. A snapshot from the leader first becomes `install.<zxid>`, and this
-name makes the older history void.
+Every sum is the CRC-32 of all bytes before it except the sums, so a missing, doubled or misplaced chunk makes a later
+sum wrong. A local snapshot becomes `snapshot.<zxid>`. A snapshot from the leader first becomes `install.<zxid>`, and
+this name makes the older history void.
 """
 
 from __future__ import annotations
@@ -296,7 +296,7 @@ class _SummingReader:
 def kept(disk: Disk) -> SnapHeld | None:
     """Return zxid, size and checksum of the sound beginning of PARTIAL.
 
-    Return None if it has no sound chunk or is a complete snapshot.
+    Return None if there is no PARTIAL, or if it has no sound chunk or is a complete snapshot.
     """
     if PARTIAL not in disk.list():
         return None

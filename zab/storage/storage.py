@@ -51,7 +51,8 @@ class StorageSettings:
 
     segment_bytes                          the log continues in a new file above this size
     preallocate                            True: reserve the space of a log file at its creation, and write zeros ahead
-    snapshots_kept                         the number of snapshots that a purge leaves
+    snapshots_kept                         the number of newest snapshots that a purge leaves, not counting damaged ones
+                                           and the last one that was written for a learner
     autocreate                             True: an empty directory is the beginning of a history, not the loss of one
     damaged_files_max, damaged_bytes_max   bounds of the files named `damaged.*`, which are kept from damaged histories;
                                            above a bound those of earlier damage are deleted, never those of the newest
@@ -130,7 +131,7 @@ class Storage:
 
     @property
     def last(self) -> Zxid:
-        """The durable end of the history; UNKNOWN while the history may be incomplete."""
+        """The durable end of the log; UNKNOWN if recovery offered no history, until a snapshot is installed."""
         return self._log.durable
 
     @property
@@ -145,7 +146,7 @@ class Storage:
 
     @property
     def newest_snapshot(self) -> Zxid | None:
-        """The newest snapshot's zxid; None if this disk has no snapshot, and the machine starts empty."""
+        """The zxid of the newest usable snapshot; None without one: the machine then starts empty."""
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
@@ -336,15 +337,16 @@ class Storage:
         return 0 if newest is None else snapshot_files.size_of(self._disk, snapshot_files.name_of(newest))
 
     def purge(self, keep: int | None = None, spare: Zxid | None = None) -> Zxid:
-        """Remove all snapshots but the newest `keep`, and the log that none of them needs. Return the new `log_start`.
+        """Remove all snapshots older than the newest `keep`, and the log files that only these need.
 
-        `keep` is `snapshots_kept` by default. Damaged snapshots are not counted.
+        Return the new `log_start`.
 
-        Call after every local snapshot. While there are fewer than `keep`, nothing is removed but snapshots
-        from before the log's start. Such a snapshot exists if a received one replaced the history while a local one was
-        being written.
+        `keep` is `snapshots_kept` by default. Damaged snapshots are not counted. `spare` is a snapshot that was written
+        for a learner. It is not counted either, and replaces the last spare.
 
-        `spare` is a snapshot that was written for a learner. It is not counted, and replaces the last spare.
+        Call after every local snapshot. While there are fewer than `keep`, nothing is removed but the last spare, and
+        snapshots from before the log's start. Such a snapshot exists if a received one replaced the history while a
+        local one was being written.
         """
         self._check_healthy()
         try:

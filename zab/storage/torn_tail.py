@@ -6,8 +6,8 @@ waits for a snapshot from the leader. To take damage for a torn record would los
 records for damage would turn a power failure of the whole ensemble into a permanent outage, because no server with a
 sound history is left.
 
-Only bytes written since the last sync can be torn, and before them the file had zeros there, or ended. So a record is
-torn if it is in the last segment and both conditions hold:
+Only bytes written since the last sync can be torn. Before that write, the file had zeros there, or ended there.
+So a record is taken for torn if it is in the last segment and both conditions hold:
 
 - No later record says that this one was durable (`synced`). A sound record after it alone proves nothing: of the
   records written between two syncs, the disk may keep a later one and lose an earlier one.

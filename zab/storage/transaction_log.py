@@ -37,8 +37,8 @@ takes half the time. Zeros for a whole segment at once would delay one write too
 class TransactionLog:
     """The files of the log, with the newest one open for appending.
 
-    Offsets in the newest file: `_synced` <= `_written` <= `_end`, and `_written` <= `_zeroed` if zeros are written
-    ahead.
+    Offsets in the newest file: `_synced` <= `_written` <= `_end`. The bytes from `_written` to `_zeroed`, if there are
+    any, are zeros that were written ahead.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class TransactionLog:
         self.last = self.durable = zxid
 
     def reset(self, zxid: Zxid) -> None:
-        """Restart as an empty log after `zxid`. The caller has made all files void or deleted them."""
+        """Restart as an empty log after `zxid`. The caller deletes all files or makes them void."""
         self._close_file()
         self._gathered.clear()
         self.segments = ()
@@ -216,7 +216,10 @@ class TransactionLog:
 
 
 def rewrite(disk: Disk, segment: Segment, content: bytes) -> None:
-    """Replace a segment by its beginning, atomically. If the file were cut in place, a crash could damage it."""
+    """Replace a segment by its beginning, atomically. On return the new file is durable.
+
+    If the file were cut in place, a crash could damage it.
+    """
     temporary = f"{segment.name}.tmp"
     file = disk.create(temporary)
     try:

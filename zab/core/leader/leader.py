@@ -31,7 +31,7 @@ class Leader:
         self.over: str | None = None
         """The reason why the attempt has ended, or None. Once it is set, the node leaves the role at once."""
         self.designated: ServerId | None = None
-        """The server to lead next, if a membership change has taken this server's vote. Set with `over`."""
+        """The server to lead next, if that is decided. Set with `over`."""
         self.learners: dict[ServerId, LearnerState] = {}
         """The learners whose links are up."""
         self.quorums = LeaderQuorums(log_state, self.learners)
@@ -163,7 +163,7 @@ class Leader:
 
     def _why_silent(self, learner: LearnerState, now: Millis) -> str:
         if learner.step is not LearnerStep.SYNCHRONIZING:
-            return f"sent nothing for {self._sync_ms} ms, the limit of sync_limit * tick_ms"
+            return f"sent nothing for at least {self._sync_ms} ms (sync_limit * tick_ms)"
         settings, took = self._settings, max(1, now - learner.sync_began)
         return (
             f"its synchronization made no progress for {settings.init_ms + settings.sync_ms} ms, the limit of "
@@ -189,7 +189,7 @@ class Leader:
         self.barriers.ask(self.log_state.me, token)
 
     def flush(self, now: Millis) -> None:
-        """Send pings and start synchronizations: once at the end of a turn, not for each message."""
+        """Do what is due once at the end of a turn, not for each message, such as pings and new synchronizations."""
         phase, handshake = self.phase, self.handshake
         if handshake.has_waiting and phase.synchronizes:
             assert phase.epoch is not None
@@ -231,12 +231,12 @@ class Leader:
         self.handshake.take_held(learner, message)
 
     def _on_ack_epoch(self, learner: LearnerState, message: AckEpoch, now: Millis) -> None:
-        """Take a promise, or end the attempt to lead if the learner has a newer history.
+        """Take a promise, or end the attempt to lead if the learner has a newer history that may be committed.
 
-        The newer transactions may be committed, so this server must not lead (Zab, discovery: a leader has the newest
-        history of a quorum). Once a quorum has adopted the initial history, transactions outside of it cannot be
-        committed, unless disks were lost. So the attempt then continues, and the leader logs that it overrules a
-        learner whose promise counts and whose epoch is newer.
+        This server must not lead without such transactions (Zab, discovery: a leader has the newest history of a
+        quorum). Once a quorum has adopted the initial history, transactions outside of it cannot be committed, unless
+        disks were lost. So the attempt then continues, and the leader logs that it overrules a learner whose promise
+        counts and whose epoch is newer.
         """
         learner.require(LearnerStep.ASKED, message)
         theirs = message.current_epoch, message.last
@@ -279,7 +279,8 @@ class Leader:
             count=message.count,
             why=f"this server lacks committed transactions: server {learner.sid} keeps "
             f"{counted(message.count, 'transaction')} after {show(message.common)}, committed up to {committed}, and "
-            "does not follow until an operator decides; were the disks of a majority lost or emptied?",
+            "does not follow this server unless an operator makes it give them up; were the disks of a majority lost "
+            "or emptied?",
         )
         if not self.phase.decided and self.quorums.may_vote(learner.sid):
             self.end(f"server {learner.sid} vetoes this history: {committed} was committed there")

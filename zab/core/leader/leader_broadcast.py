@@ -64,7 +64,7 @@ class LeaderBroadcast(LeaderPhase):
         self._outstanding_bytes = 0
         """The number of bytes in `_outstanding`."""
         self._may_readmit = any(learner.forgotten for learner in role.learners.values())
-        """True if a learner that had lost promises has connected, and may wait to be readmitted."""
+        """True if a `forgotten` learner has connected, and may wait to be readmitted."""
 
     @property
     def serving(self) -> bool:
@@ -104,7 +104,7 @@ class LeaderBroadcast(LeaderPhase):
             self._readmit(now)
 
     def _readmit(self, now: Millis) -> None:
-        """Propose the same membership again, to readmit synchronized servers that had lost their promises.
+        """Propose the same membership again, to readmit synchronized servers that may have lost promises.
 
         The membership is decided without the votes of these servers, and its commit voids their forgotten promises. An
         observer that a change of membership made a voter has to reconnect first.
@@ -126,7 +126,8 @@ class LeaderBroadcast(LeaderPhase):
         if not quorums.has(following):
             self._role.end("a quorum no longer follows")
         elif joint is not None and not joint[0].is_quorum([*following, self._log_state.me]):
-            # Outstanding proposals need quorums of the former membership, whose servers are gone. A new epoch does not.
+            # Outstanding proposals need a quorum of the former membership, too, and too few of its servers follow. A
+            # new epoch can begin without them.
             self._role.end("a quorum of the former membership no longer follows")
 
     # -- proposals -----------------------------------------------------------------------------------
@@ -283,8 +284,8 @@ class LeaderBroadcast(LeaderPhase):
     def _designate(self, zxid: Zxid) -> ServerId:
         """Return the leader for the membership that was just activated.
 
-        It is this server if it has a vote. Otherwise it is the voter that has acknowledged most, if one has
-        acknowledged the change, or else the last voter.
+        It is this server if it has a vote. Otherwise it is the synchronized voter that has acknowledged most; if none
+        of them has acknowledged the change, the last voter.
         """
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:

@@ -45,7 +45,7 @@ class LeaderPhase:
     epoch: Epoch | None
     """The epoch of this leader; None until it is chosen."""
     until: Millis
-    """The attempt to lead ends at this time, unless the phase has ended before."""
+    """The attempt to lead ends at this time, unless the phase has ended or extended it before."""
 
     def __init__(self, role: LeaderRole) -> None:
         self._role = role

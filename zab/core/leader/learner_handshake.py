@@ -96,12 +96,12 @@ class LearnerHandshake:
         synchronization phase, with DIFF, TRUNC and SNAP as in ZooKeeper's LearnerHandler:
 
         - The plan comes from the outlines of both histories (`zab.core.sync_plan`).
-        - If the learner holds the beginning of a snapshot, only the rest is sent, if this server's disk has the file.
-          The synchronization waits for the disk's answer.
+        - If a snapshot is planned and the learner holds the beginning of one, only the rest is sent if `can_resume`
+          allows it and this server's disk has the file. The synchronization waits for the disk's answer.
         - If the learner's history ends with transactions that the leader lacks, TRUNC is sent first, even before a
           snapshot: the learner can then veto if it knows them to be committed.
-        - Transactions before the window in memory are read from the log. The digests are compared after them if the
-          leader does not know the digest before them.
+        - Transactions before the window in memory are read from the log. If the leader does not know the digest before
+          them, the learner compares the digests after them.
         - An observer receives only decided transactions: the initial history, and then the committed ones.
         """
         ack = learner.ack_epoch

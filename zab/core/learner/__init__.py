@@ -2,7 +2,7 @@
 
 A learner dials its leader and goes through the phases of Zab (Junqueira, Reed, Serafini, DSN 2011; ZooKeeper's Learner,
 Follower and Observer): it promises the leader's epoch, takes over the leader's history, adopts the epoch, and then logs
-and acknowledges what the leader proposes.
+new transactions. A follower acknowledges them; an observer receives them only when they are committed.
 
 docs/architecture.md lists what must be durable before which message ("What is durable when").
 

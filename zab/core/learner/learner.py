@@ -38,7 +38,7 @@ class Learner:
     def __init__(self, log_state: LogState, leader: ServerId, now: Millis, observer: bool) -> None:
         self.leader = leader
         self.observer = observer
-        """True if this server joins as an observer: it has no vote, and receives only what is committed."""
+        """True if this server joins as an observer: it has no vote, and acknowledges no proposals."""
         self.log_state = log_state
         self.over: str | None = None
         """The reason why the attempt has ended, or None. Once it is set, the node leaves the role at once."""

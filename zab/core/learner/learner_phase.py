@@ -69,7 +69,10 @@ class LearnerPhase:
         """Handle the arrival of bytes from the leader; `moved` counts them since the link opened."""
 
     def saved(self, ticket: Ticket, grew: bool) -> None:
-        """Handle the disk's report: writes up to `ticket` are durable. `grew` is True if they include transactions."""
+        """Handle the disk's report: writes up to `ticket` are durable.
+
+        `grew` is True if they include transactions or a snapshot.
+        """
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
         raise RemoteProtocolError(f"unexpected transaction in {self.name}")

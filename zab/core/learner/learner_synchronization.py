@@ -1,8 +1,8 @@
 """Synchronization (Zab, phase 2): take over the leader's history, then its epoch.
 
 The dangerous moment is NEWLEADER: other implementations have lost data there, because they acknowledged the epoch
-before the history was durable. Here the order is fixed: the writes go to the disk in the order in which they were
-decided, the epoch after the history, and the acknowledgement is made only when the disk has reported the epoch durable.
+before the history was durable. Here the order is fixed: the history goes to the disk first, then the epoch, and the
+learner acknowledges only when the disk has reported the epoch durable.
 """
 
 from __future__ import annotations
@@ -179,9 +179,9 @@ class LearnerSynchronization(LearnerPhase):
             committed=show(veto.committed),
             last=show(veto.last),
             count=count,
-            why=f"{veto.text()}; this server keeps them and does not follow until an operator decides: give them up by "
-            f"the admin command give_up_history or, on the stopped server's directory, by zab log give-up; or keep "
-            f"them: stop the others, empty their directories, and start them while this server runs",
+            why=f"{veto.text()}; this server keeps them and follows no leader that lacks them; to give them up, use "
+            f"the admin command give_up_history or, on the stopped server's directory, zab log give-up; to keep them, "
+            f"stop the others, empty their directories, and start them while this server runs",
         )
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
@@ -198,7 +198,10 @@ class LearnerSynchronization(LearnerPhase):
             self._behind_snapshot.append(batch)
 
     def on_commit(self, message: Commit) -> None:
-        """Remember a commit: the leader is established, but this server has not acknowledged its epoch yet."""
+        """Remember a commit for later, but put its membership changes into force at once.
+
+        The leader is established, but this server has not acknowledged NEWLEADER yet.
+        """
         self._log_state.note_decided(message.zxid)
         self._commit_seen = max(self._commit_seen, message.zxid)
 
