@@ -133,9 +133,9 @@ class HttpConnection:
     def _request(self, event: h11.Request) -> AdminRequest:
         """Check a request's head and convert it. The body is None if it is too large or has no announced length.
 
-        An unknown method is 501 (RFC 9110), too many headers are 431 (RFC 6585), and a head with both lengths is
-        refused (RFC 9112, 6.3). The connection is kept only if the body can be read and the client speaks HTTP/1.1
-        without `Connection: close`.
+        An unknown method is 501 (RFC 9110), too many headers are 431 (RFC 6585), and a head with both Content-Length
+        and Transfer-Encoding is 400 (RFC 9112, 6.3). The connection is kept only if the body can be read and the client
+        speaks HTTP/1.1 without `Connection: close`.
         """
         method = event.method.decode("ascii")
         if method not in METHODS:
@@ -197,7 +197,7 @@ def _check_line(beginning: bytes) -> None:
 
 
 def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
-    """Return the path, the parameters, and the host of an absolute URL, which overrides the header `Host`, or None."""
+    """Return the path, the parameters, and the host that overrides the header `Host`: only an absolute URL has one."""
     authority = None
     if not target.startswith(b"/"):
         scheme, slashes, rest = target.partition(b"://")

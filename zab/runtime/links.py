@@ -167,7 +167,7 @@ class Links:
             link.send_bulk(self._learner_sync.bulk_sender(items, link))
 
     def progress(self) -> Iterator[tuple[ServerId, int]]:
-        """Yield each peer with a current link, and the bytes that synchronizations have moved since the link opened."""
+        """Yield the peer and the `moved_bytes` of each current link."""
         for link in (*self.dialled.values(), *self.accepted.values()):
             yield link.peer, link.moved_bytes
 

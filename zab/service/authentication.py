@@ -97,7 +97,7 @@ class ClientAuthentication:
         self.encoded = encode_identities(self.identities)
         """`identities`, as each request of the client carries them."""
         self.why = ""
-        """The reason for the failure of the last credentials, for the log; empty if they were right."""
+        """The reason for the last failure of credentials, for the log."""
         self._settings = settings
         self._security = settings.security
         self._random_bytes = random_bytes

@@ -87,9 +87,9 @@ class InProcessSession(Session):
 
     @property
     def heard_at(self) -> float:
-        """The start of the last request that a leader certainly answered.
+        """The start of the session's creation, or of its last `sync`: a leader certainly answered these.
 
-        Other replies prove nothing, because the server may follow a deposed leader without noticing.
+        Other requests do not count. A read proves nothing: the server may follow a deposed leader without noticing.
         """
         return self._heard_at
 

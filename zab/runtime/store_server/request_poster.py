@@ -58,7 +58,7 @@ class RequestPoster:
         self.post_many((request,), done)
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
-        """Submit requests that arrived together; `done` is called for each of them, in their order."""
+        """Submit requests that arrived together, in their order; `done` is called for each of them."""
         sampled = self._posts % WRITE_SAMPLES + len(requests) >= WRITE_SAMPLES
         self._posts += len(requests)
         if sampled:

@@ -73,7 +73,7 @@ KINDS_SHOWN: Final = 5
 
 
 class PipelinePause(IntEnum):
-    """A reason why a pipeline takes no requests. Others are a closed throttle, a lost leader and unread replies."""
+    """A reason why a pipeline takes no requests. Others, such as a lost leader, are not recorded here."""
 
     NONE = 0
     ANSWER = 1
@@ -432,12 +432,12 @@ class RequestPipeline:
 
         Called in the order of the writes, which is also the order of their replies, as ZooKeeper promises. After an
         error the client is cut, and takes the outcome for unknown. The one exception is `LeadersLost`: it proves that
-        nothing was changed. If the session was closed or has expired, the connection closes after the reply. If it has
-        moved, the connection is cut without a reply.
+        nothing was changed. If the session was closed or has expired, the connection closes after the reply. If the
+        session has moved, the connection is cut without a reply.
         """
         client = self._client
         if client.phase >= _CLOSING:
-            return  # the client was cut, or an earlier reply was the last one: the session has expired
+            return  # the client was cut, or has its last reply already
         if error is not None and not isinstance(error, LeadersLost):
             client.cut(f"a write failed: {error}")
             return
