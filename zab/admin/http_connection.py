@@ -50,7 +50,7 @@ class HttpConnection:
         self._ended = False
         """True if the parser has returned its one request."""
         self._lost = False
-        """True if a body was not read, so that the beginning of the next request is unknown."""
+        """True if a body was not read: then the beginning of the next request is unknown."""
 
     def _new_parser(self) -> h11.Connection:
         return h11.Connection(h11.SERVER, max_incomplete_event_size=self._head_bytes_max + 4)

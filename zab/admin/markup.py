@@ -34,7 +34,7 @@ def html(body: bytes) -> AdminReply:
 
 @cache
 def _policy() -> tuple[tuple[str, str], ...]:
-    """Return the Content-Security-Policy: only style and script of the page, so that a shown value can inject none."""
+    """Return the Content-Security-Policy. It permits only the page's own style and script: shown values add none."""
     hashes = {}
     for element in ("style", "script"):
         text = _frame().partition(f"<{element}>")[2].partition(f"</{element}>")[0]

@@ -28,7 +28,7 @@ EXHAUSTED_PAUSE_S: Final = 0.1
 
 
 async def listen(host: str | None, port: int, purpose: str) -> list[trio.SocketListener]:
-    """Listen at all addresses of `host`; None: of this machine. Raise `CannotListen` for the purpose if that fails."""
+    """Listen at all addresses of `host` (None: of this machine). If that fails, raise `CannotListen` with `purpose`."""
     try:
         return await trio.open_tcp_listeners(port, host=host)
     except OSError as error:

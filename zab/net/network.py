@@ -1,4 +1,4 @@
-"""Streams between servers: TCP, with or without TLS. A simulated network has the same two methods."""
+"""Streams between servers: TCP, with or without TLS. A simulation has another `Network`."""
 
 from __future__ import annotations
 

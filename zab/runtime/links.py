@@ -80,7 +80,7 @@ class Links:
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
     def accept(self, link: Link) -> Link | None:
-        """Make this the current link of its peer. Return the replaced link, whose messages are ignored from now on."""
+        """Make this the current link of its peer. Return the link that it replaces, if any, and ignore its messages."""
         old = self.accepted.get(link.peer)
         if old is not None:
             old.over = True

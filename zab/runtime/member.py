@@ -281,9 +281,9 @@ class Member:
         requests are open: put a deadline around it, `trio.fail_after`, if you have one. *Cancelling does not withdraw
         the request*: afterwards it is unknown whether it was or will be carried out.
 
-        Raise `Refused` if the machine refused the request; its subclass `LeadersLost` if too many leaders in a row were
-        lost with it; `OutcomeUnknown` or `Stopped` if its outcome is unknown. Raise `LocalProtocolError` if it is
-        larger than `Limits.request_bytes_max`, and `TypeError` if it is not `bytes`.
+        Raise `Refused` if the request was refused and changed nothing; its subclass `LeadersLost` if too many leaders
+        in a row were lost with it; `OutcomeUnknown` or `Stopped` if its outcome is unknown. Raise `LocalProtocolError`
+        if it is larger than `Limits.request_bytes_max`, and `TypeError` if it is not `bytes`.
         """
         waiter = Waiter()
         self._check(request)

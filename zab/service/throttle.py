@@ -133,7 +133,7 @@ class RequestTotals:
 class RequestThrottle:
     """Admits the requests of one connection while the totals of all connections allow it.
 
-    It exists only if the settings have such a limit. While requests wait, no more is read from their client.
+    It exists only if `wanted` returns True. While requests wait, no more is read from their client.
     """
 
     def __init__(self, settings: ThrottleSettings, totals: RequestTotals) -> None:

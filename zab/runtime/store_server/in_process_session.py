@@ -213,7 +213,7 @@ class InProcessSession(Session):
         return _OF_WRITE[op](result)
 
     def _check_size(self, op: Op, fields: Fields, packed_bytes: int, what: str) -> None:
-        """Raise `LocalProtocolError` if the request is too large for a connection, as a frame of its protocol."""
+        """Raise `LocalProtocolError` if the request's frame over a connection would exceed `frame_bytes_max`."""
         most = self._server.settings.frame_bytes_max
         if packed_bytes * NARROW <= most:
             return

@@ -38,7 +38,7 @@ from zab.core.zxid import Epoch, Zxid
 from zab.wire.relay_messages import ORIGIN_BYTES, TAG
 
 Done: TypeAlias = Callable[[object, Exception | None], None]
-"""Called once, in the event loop: with the result of `apply`, or with the error of the request."""
+"""Called once, in the event loop, with the result of `apply` or the error of the request; never after a cancel."""
 
 SLACK: Final = 1_000
 """The length up to which a queue is not rebuilt, however many of its requests are cancelled."""
