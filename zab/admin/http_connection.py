@@ -25,7 +25,7 @@ _METHOD: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}")
 _LINE: Final = re.compile(rb"[^ ]+ [\x21-\x7e]+ HTTP/([0-9](?:\.[0-9])?)")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]")
 _LINE_BYTES_MAX: Final = 1_000
-"""The number of bytes of a head, even of an incomplete one, in which an invalid request line is looked for."""
+"""The number of bytes at the beginning of a head, complete or not, in which the request line is checked."""
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
 
 

@@ -61,7 +61,7 @@ class ListenerLimits:
 
     connections_max   connections open at one time
     per_host_max      of these, from one host
-    descriptors_max   the lowest number of a connection's descriptor that exceeds the limit
+    descriptors_max   a connection whose descriptor has this number, or a higher one, exceeds the limit
     half_open_max     half-open connections of one pool
     """
 

@@ -165,7 +165,7 @@ class ClientAuthentication:
         return chief is not None and credentials.partition(b":")[0] == _bytes(chief).partition(b":")[0]
 
     def _found(self, scheme: str, credentials: bytes) -> Iterable[Identity] | None:
-        """Return the identities that the credentials prove, or None if they prove none.
+        """Return the identities that the credentials add, which may be none; None if the credentials are refused.
 
         A user-defined provider takes precedence over a built-in scheme. The digest scheme accepts any name and
         password, because the identity is their hash (ZooKeeper's `DigestAuthenticationProvider`). A wrong password for

@@ -45,7 +45,7 @@ class RequestOrder:
         """Unanswered writes and held reads, in the order of the calls."""
 
     def write(self, op: int, xid: int, request: bytes, done: Done) -> None:
-        """Post a write."""
+        """Post a write at once. `done` gets its outcome before a read behind it is carried out."""
         reply = PendingReply()
         self._pending.append((op, xid, reply))
         self._requests.post(request, partial(self._written, reply, done))

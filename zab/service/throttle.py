@@ -157,7 +157,7 @@ class RequestThrottle:
         return most > 0 and self._totals.open_requests >= most
 
     def stalls(self) -> bool:
-        """Return whether held requests wait once before the next attempt, because the throttle is closed."""
+        """Return whether held requests must wait: once before each attempt, while the throttle is closed."""
         self._stalled = self.closed and not self._stalled
         return self._stalled
 

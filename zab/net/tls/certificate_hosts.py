@@ -11,7 +11,7 @@ from zab.store.acl_schemes import host_id
 
 
 def names_host(stream: TlsStream, host: str) -> bool:
-    """Return whether the certificate of the other end names this host: an address, or a name as it was configured."""
+    """Return whether the certificate of the other end names this host, which is an address or a DNS name."""
     try:
         address = ip_address(host_id(host))
     except ValueError:

@@ -340,8 +340,8 @@ class RequestPipeline:
             requests = self._take_logins(requests)
         for index, (xid, op, body) in enumerate(requests):
             if client.phase is not _SERVING:
-                # The client has asked to leave, so later requests are dropped. Pings are answered, because the reply to
-                # the close waits for its transaction.
+                # The last request was taken: a close, or an invalid one. Later requests are dropped, but pings are
+                # answered, because the reply to a close waits for its transaction.
                 if client.phase < _CLOSING:
                     self._answer_pings(requests[index:])
                 break
@@ -431,7 +431,7 @@ class RequestPipeline:
         """Answer the oldest write, which was applied with this result of the machine, or failed.
 
         Called in the order of the writes, which is also the order of their replies, as ZooKeeper promises. After an
-        error the client is cut, and takes the outcome for unknown. The one exception is `LeadersLost`: it proves that
+        error the client is cut, and cannot tell the outcome. The one exception is `LeadersLost`: it proves that
         nothing was changed. If the session was closed or has expired, the connection closes after the reply. If the
         session has moved, the connection is cut without a reply.
         """
