@@ -169,8 +169,8 @@ class ConfigNode:
                 yield BARRIER  # in force already; after the barrier it is applied here
                 return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
         raise ZabError(
-            f"{ATTEMPTS_MAX} attempts to change the membership failed, because there was no leader, it was busy or was "
-            "lost, or because other changes came first: try again"
+            f"{ATTEMPTS_MAX} attempts to change the membership failed: there was no leader, the leader was busy or was "
+            "lost, or other changes came first; try again"
         )
 
 

@@ -254,9 +254,7 @@ class PendingSubmissions:
             if done is not None:
                 done(
                     None,
-                    Refused(
-                        "a leader refused it, and was lost before the reason arrived: see `Refused` in docs/errors.md"
-                    ),
+                    Refused("a leader refused the request, but the reason was lost: see `Refused` in docs/errors.md"),
                 )
 
     def _count_losses(self) -> None:
