@@ -64,8 +64,8 @@ class Link:
         self.reason = "closed"
         """The reason why the link ended, for the log."""
         self.at_fault = False
-        """True if the link ended because of a rule: a refused greeting, a slow peer, an invalid frame. Then its end is
-        logged as a warning.
+        """True if the peer caused the end of the link: a refused greeting, too much unsent data, or an invalid frame.
+        Then the end is logged as a warning.
         """
         self.queued_bytes = 0
         self.queued_frames = 0
