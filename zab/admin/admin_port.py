@@ -22,7 +22,7 @@ RECEIVE_BYTES: Final = 16 << 10
 PIECE_BYTES: Final = 256 << 10
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1 << 20
-"""The number of bytes after which no more is read and discarded between the last reply and the close."""
+"""About the most bytes that are read and discarded between the last reply and the close."""
 
 Answer = Callable[[AdminRequest, str], Awaitable[AdminReply]]
 """Returns the reply to a request, or raises `HttpError`. The second argument is the address of the client."""

@@ -25,7 +25,7 @@ _METHOD: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}")
 _LINE: Final = re.compile(rb"[^ ]+ [\x21-\x7e]+ HTTP/([0-9](?:\.[0-9])?)")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]")
 _LINE_BYTES_MAX: Final = 1_000
-"""The number of bytes of a head, even of an incomplete one, in which an invalid request line is looked for."""
+"""The number of bytes at the beginning of a head, complete or not, in which the request line is checked."""
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
 
 
@@ -50,7 +50,7 @@ class HttpConnection:
         self._ended = False
         """True if the parser has returned its one request."""
         self._lost = False
-        """True if a body was not read, so that the beginning of the next request is unknown."""
+        """True if a body was not read: then the beginning of the next request is unknown."""
 
     def _new_parser(self) -> h11.Connection:
         return h11.Connection(h11.SERVER, max_incomplete_event_size=self._head_bytes_max + 4)
@@ -133,9 +133,9 @@ class HttpConnection:
     def _request(self, event: h11.Request) -> AdminRequest:
         """Check a request's head and convert it. The body is None if it is too large or has no announced length.
 
-        An unknown method is 501 (RFC 9110), too many headers are 431 (RFC 6585), and a head with both lengths is
-        refused (RFC 9112, 6.3). The connection is kept only if the body can be read and the client speaks HTTP/1.1
-        without `Connection: close`.
+        An unknown method is 501 (RFC 9110), too many headers are 431 (RFC 6585), and a head with both Content-Length
+        and Transfer-Encoding is 400 (RFC 9112, 6.3). The connection is kept only if the body can be read and the client
+        speaks HTTP/1.1 without `Connection: close`.
         """
         method = event.method.decode("ascii")
         if method not in METHODS:
@@ -197,7 +197,7 @@ def _check_line(beginning: bytes) -> None:
 
 
 def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
-    """Return the path, the parameters, and the host of an absolute URL, which overrides the header `Host`, or None."""
+    """Return the path, the parameters, and the host that overrides the header `Host`: only an absolute URL has one."""
     authority = None
     if not target.startswith(b"/"):
         scheme, slashes, rest = target.partition(b"://")

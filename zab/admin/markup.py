@@ -34,7 +34,7 @@ def html(body: bytes) -> AdminReply:
 
 @cache
 def _policy() -> tuple[tuple[str, str], ...]:
-    """Return the Content-Security-Policy: only style and script of the page, so that a shown value can inject none."""
+    """Return the Content-Security-Policy. It permits only the page's own style and script: shown values add none."""
     hashes = {}
     for element in ("style", "script"):
         text = _frame().partition(f"<{element}>")[2].partition(f"</{element}>")[0]
@@ -97,7 +97,7 @@ def charts(*cards: str) -> str:
 
 
 def footer(sentence: str, page: str, now_ms: int) -> str:
-    """Return the end of a page. `page`: the name and path of a link beside those that all status pages have."""
+    """Return the end of a page. `page`: the name and path of one more link, beside those of all status pages."""
     return (
         f'<footer>{sentence} <a href="/metrics">metrics</a> <a href="/{page}">{page}</a> '
         f'<a href="/status.json">this as JSON</a><time>{clock(now_ms)} UTC</time></footer>'

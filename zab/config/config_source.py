@@ -236,7 +236,7 @@ class ConfigSource:
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the values of keys that become settings, by group and field.
 
-        A wrong value is left out, and so is one whose converter returns None, so that the default applies.
+        A wrong value is left out, and so is one that is converted to None: then the default applies.
         """
         found: dict[str, dict[str, Any]] = {}
         for name in list(self.entries):

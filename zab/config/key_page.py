@@ -6,7 +6,7 @@ from zab.config.key_table import ConfigKey, KeyTable
 
 
 def key_page(head: str, table: KeyTable) -> str:
-    """Return `head`, for each section tables of its keys with an effect and of those without, and then the families."""
+    """Return the page: `head`, two tables for each section (keys with an effect, keys without), and the families."""
     parts = [head]
     for title, keys in table.sections:
         parts.append(f"\n## {title}\n")

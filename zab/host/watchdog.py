@@ -102,13 +102,13 @@ class Watchdog:
             self.poke()
 
     def problem(self, now: float) -> str | None:
-        """Return why the loop counts as dead, or None."""
+        """Return why the loop counts as dead; None if it does not."""
         if self._poked is None or self._poked[0] != self.turns or now - self._poked[1] < DEAD_S:
             return None
         return f"the loop '{self.name}' has not turned for {now - self._poked[1]:.0f} s: restart this server"
 
     def warning(self, now: float) -> str | None:
-        """Return what held the loop up last, if that was in the last `RECENT_S`, or None."""
+        """Return a sentence about the last stall of the loop; None if there was none in the last `RECENT_S`."""
         last = self.last
         if last is None or now - last.at > RECENT_S:
             return None

@@ -28,7 +28,7 @@ EXHAUSTED_PAUSE_S: Final = 0.1
 
 
 async def listen(host: str | None, port: int, purpose: str) -> list[trio.SocketListener]:
-    """Listen at all addresses of `host`, or of this machine if it is None. Raise `CannotListen`, naming the purpose."""
+    """Listen at all addresses of `host` (None: of this machine). If that fails, raise `CannotListen` with `purpose`."""
     try:
         return await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
@@ -61,7 +61,7 @@ class ListenerLimits:
 
     connections_max   connections open at one time
     per_host_max      of these, from one host
-    descriptors_max   the lowest number of a connection's descriptor that exceeds the limit
+    descriptors_max   a connection whose descriptor has this number, or a higher one, exceeds the limit
     half_open_max     half-open connections of one pool
     """
 

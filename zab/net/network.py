@@ -1,4 +1,4 @@
-"""Streams between servers: TCP, with or without TLS. A simulated network has the same two methods."""
+"""Streams between servers: TCP, with or without TLS. A simulation has another `Network`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Network(Protocol):
 class TlsConfig:
     """TLS between servers, with certificates at both ends, each signed by `ca`. The files are in PEM format.
 
-    With `check_hostname` a certificate must also name the host of its server. The server that dials checks for the
-    host that it dialled, the one that accepts for the host of the member that the other end claims to be. Without it,
-    every holder of a certificate signed by `ca` may pose as any server, so let `ca` sign certificates of servers only.
+    With `check_hostname` a certificate must also name the host of its server. A dialling server checks for the host
+    that it dialled, and an accepting server for the host of the member that the other end claims to be. Without this
+    check, every holder of a certificate signed by `ca` may pose as any server: `ca` must sign for servers only.
     """
 
     cert: str | PathLike[str]

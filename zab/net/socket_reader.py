@@ -62,7 +62,7 @@ class TaskReader:
             pass
 
     def interrupt(self, socket: int) -> bool:
-        """Return False: this reader cannot be interrupted; cancel its task instead."""
+        """Return False: this reader cannot be interrupted; cancel the owner's task instead."""
         return False
 
 

@@ -1,7 +1,7 @@
-"""A nursery for a store's tasks, which run while the block of the store's user runs.
+"""A nursery for the tasks of a store or a member, which run while the user's block runs.
 
-A nursery wraps every error in a group. The user of a store did not open this nursery, so a single error of its tasks is
-raised without a group. An error of the block is raised unchanged, also if it is a group, unless a task fails as well.
+A nursery wraps every error in a group. The user did not open this nursery, so a single error of its tasks is raised
+without a group. An error of the block is raised unchanged, also if it is a group, unless a task fails as well.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class DirectoryOwner:
 def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId, machine_kind: str) -> None:
     """Claim a directory. The first server that opens it owns it.
 
-    Raise `ConfigError` for any other server or kind of machine, and `DamagedError` if the file with the owner is
-    damaged.
+    Raise `ConfigError` for any other server or kind of machine, `StorageError` if the disk fails, and its subclass
+    `DamagedError` if the file with the owner is damaged.
     """
     if NAME not in disk.list():
         write_atomically(disk, NAME, msgpack.packb([ensemble_name, me, machine_kind]))
@@ -54,7 +54,7 @@ def _described(machine_kind: str | None) -> str:
 
 
 def owner_of_directory(disk: Disk, path: object) -> DirectoryOwner:
-    """Return the owner that the file `identity` names. Raise `DamagedError` if it is damaged."""
+    """Return the owner that the file `identity` names. Raise `StorageError` if it cannot be read or is damaged."""
     try:
         name, sid, *rest = msgpack.unpackb(read_all(disk, NAME))
         kind = rest[0] if rest else None

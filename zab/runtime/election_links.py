@@ -102,7 +102,7 @@ class ElectionLinks:
         return tuple(sorted(peer for peer, pair in self._pairs.items() if pair.link.connected))
 
     def failures(self) -> Mapping[ServerId, str]:
-        """Return, for each server without an open link whose last dial failed, the reason."""
+        """Return the reason of the last failed dial, for each server with such a failure and no open link."""
         links = {peer: pair.link for peer, pair in sorted(self._pairs.items())}
         return {peer: link.why for peer, link in links.items() if link.why and not link.connected}
 

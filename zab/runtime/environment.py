@@ -1,8 +1,8 @@
-"""The parts of its environment that a member or a store uses, except its disk and the network to its peers.
+"""The environment of a member or a store, except the disk and the network to the peers.
 
-These are threads, random bytes, the wall clock, the client port, and two more parts that a simulation replaces: the
-writer, which has a thread of its own, and the node, of which a simulation observes every step. All other times of this
-layer are those of Trio's clock.
+It consists of threads, random bytes, the wall clock, the client port, and two more parts that a simulation replaces:
+the writer, which has a thread of its own, and the node, because a simulation observes every step of it. Time limits use
+Trio's clock, which a simulation replaces as a whole.
 """
 
 from __future__ import annotations

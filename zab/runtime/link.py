@@ -64,8 +64,8 @@ class Link:
         self.reason = "closed"
         """The reason why the link ended, for the log."""
         self.at_fault = False
-        """True if the link ended because of a rule: a refused greeting, a slow peer, an invalid frame. Then its end is
-        logged as a warning.
+        """True if the peer caused the end of the link: a refused greeting, too much unsent data, or an invalid frame.
+        Then the end is logged as a warning.
         """
         self.queued_bytes = 0
         self.queued_frames = 0
@@ -95,11 +95,11 @@ class Link:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that a synchronization has moved over this link: received from the leader, or sent to a learner."""
+        """Bytes that count as progress of a synchronization: all from the leader, or bulk data sent to a learner."""
         return self.received_bytes if self.dialled else self._drained_bytes
 
     def pace(self) -> dict[str, int]:
-        """Fields for a log line: the bytes that a synchronization has moved, the time, and the rate."""
+        """Fields for a log line: `moved_bytes`, the time since the link opened, and the rate."""
         now = trio.current_time()
         opened_at = now if self._opened_at is None else self._opened_at
         took_ms = max(1, int((now - opened_at) * 1000))

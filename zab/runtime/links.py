@@ -80,7 +80,7 @@ class Links:
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
     def accept(self, link: Link) -> Link | None:
-        """Make this the current link of its peer. Return the replaced link, whose messages are ignored from now on."""
+        """Make this the current link of its peer. Return the link that it replaces, if any, and ignore its messages."""
         old = self.accepted.get(link.peer)
         if old is not None:
             old.over = True
@@ -167,7 +167,7 @@ class Links:
             link.send_bulk(self._learner_sync.bulk_sender(items, link))
 
     def progress(self) -> Iterator[tuple[ServerId, int]]:
-        """Yield each peer with a current link, and the bytes that synchronizations have moved since the link opened."""
+        """Yield the peer and the `moved_bytes` of each current link."""
         for link in (*self.dialled.values(), *self.accepted.values()):
             yield link.peer, link.moved_bytes
 

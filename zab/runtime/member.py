@@ -63,8 +63,8 @@ class Member:
     """A member of an ensemble: it replicates a machine, and takes requests for it.
 
     Start `run` in a nursery of yours, and cancel it to stop the member; or use `zab.open_member`. Await `submit` and
-    `read`, watch `roles`, look at `status`, all in the event loop in which `run` runs. Every call raises `Stopped`
-    before the member has recovered and after it has ended, except where a method says otherwise.
+    `read`, watch `roles`, look at `status`, all in the event loop in which `run` runs. A call that needs the running
+    member raises `Stopped` before the member has recovered and after it has ended.
     """
 
     def __init__(
@@ -104,8 +104,8 @@ class Member:
         admit_non_members     whether a server outside of every membership may connect, read everything and forward
                      requests: for new servers that join before they are added, and off otherwise
 
-        Raise `TypeError` if the machine, `path`, `server_id` or `ensemble` has a wrong type, and `ConfigError` if the
-        arguments contradict each other, or a file of `tls` cannot be used.
+        Raise `TypeError` if the machine, `path`, `server_id` or `ensemble` has a wrong type, and `ConfigError` if an
+        argument is invalid or contradicts another one, or a file of `tls` cannot be used.
         """
         check_machine(machine)
         given_path: object = path
@@ -169,7 +169,7 @@ class Member:
 
         Raise `ConfigError` if the directory belongs to another server or another kind of machine, `CannotListen` if a
         port cannot be opened, `StorageError` if the disk fails, and its subclass `DamagedError` if data on the disk are
-        damaged and the other servers cannot replace them.
+        damaged and the other servers cannot replace them. An exception that the machine raises may end the member, too.
         """
         if self._begun:
             raise LocalProtocolError("a member runs only once; make a new one")
@@ -281,9 +281,9 @@ class Member:
         requests are open: put a deadline around it, `trio.fail_after`, if you have one. *Cancelling does not withdraw
         the request*: afterwards it is unknown whether it was or will be carried out.
 
-        Raise `Refused` if the machine refused the request; its subclass `LeadersLost` if too many leaders in a row were
-        lost with it; `OutcomeUnknown` or `Stopped` if its outcome is unknown. Raise `LocalProtocolError` if it is
-        larger than `Limits.request_bytes_max`, and `TypeError` if it is not `bytes`.
+        Raise `Refused` if the request was refused and changed nothing; its subclass `LeadersLost` if too many leaders
+        in a row were lost with it; `OutcomeUnknown` or `Stopped` if its outcome is unknown. Raise `LocalProtocolError`
+        if it is larger than `Limits.request_bytes_max`, and `TypeError` if it is not `bytes`.
         """
         waiter = Waiter()
         self._check(request)
@@ -325,10 +325,11 @@ class Member:
         self._wakeup.ring()
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
-        """Submit requests that arrived together, as `post` does; `done` is called for each of them, in their order.
+        """Submit requests that arrived together, as `post` does; `done` is called for each accepted one.
 
-        Return the number of accepted requests, counted from the first: fewer than all if there is no room for more. If
-        one of them is too large or not `bytes`, raise the error of `submit`, and accept none.
+        Results come in the order of the requests; an error may come earlier or later. Return the number of accepted
+        requests, counted from the first: fewer than all if there is no room for more. If one of them is too large or
+        not `bytes`, raise the error of `submit`, and accept none.
         """
         self._started()
         most = self._arguments.limits.request_bytes_max
@@ -473,7 +474,7 @@ class Member:
         `expect_version` is not the present version, `ReconfigInProgress` while another change is undecided,
         `ConfigError` if the new membership is invalid, and `NotLeader` or `Overloaded` if the change cannot be taken
         now: then nothing was changed. Raise `ChangeLost` if the change was lost with its leader, and `OutcomeUnknown`
-        or `Stopped` if its outcome is unknown.
+        or `Stopped` if its outcome is unknown. Raise `TypeError` if `joining` holds anything but `zab.Server` values.
         """
         running = self._started()
         for server in joining:

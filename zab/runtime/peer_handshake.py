@@ -22,7 +22,7 @@ UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedR
 
 
 def described(error: BaseException) -> str:
-    """Return the reason of a failed dial or greeting, as text for the log: the innermost cause of Trio's exceptions."""
+    """Return the reason of a failed dial or greeting as text for the log. For Trio's errors, this is their cause."""
     if isinstance(error, trio.TooSlowError):
         return "no answer in time"
     if is_tls_error(error):

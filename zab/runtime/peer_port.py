@@ -54,7 +54,7 @@ class PeerDialler:
 async def listen_for_peers(
     network: Network, host: str, port: int, purpose: Purpose
 ) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
-    """Listen for other servers. Raise `CannotListen`, naming the purpose."""
+    """Listen for other servers. If that fails, raise `CannotListen`, which names the purpose."""
     try:
         return await network.listen(host, port)
     except OSError as error:

@@ -43,7 +43,7 @@ class AdminAccess:
     """Decides about the authenticated commands of one admin port."""
 
     def __init__(self, clients: ClientService, *, snapshot_enabled: bool, snapshot_ms: Millis) -> None:
-        """Permit at most one snapshot in `snapshot_ms`."""
+        """`snapshot_ms`: the shortest time between two permitted snapshots."""
         self._clients = clients
         self._snapshot_enabled = snapshot_enabled
         self._snapshot_ms = snapshot_ms

@@ -97,7 +97,7 @@ class ClientAuthentication:
         self.encoded = encode_identities(self.identities)
         """`identities`, as each request of the client carries them."""
         self.why = ""
-        """The reason for the failure of the last credentials, for the log; empty if they were right."""
+        """The reason for the last failure of credentials, for the log."""
         self._settings = settings
         self._security = settings.security
         self._random_bytes = random_bytes
@@ -165,7 +165,7 @@ class ClientAuthentication:
         return chief is not None and credentials.partition(b":")[0] == _bytes(chief).partition(b":")[0]
 
     def _found(self, scheme: str, credentials: bytes) -> Iterable[Identity] | None:
-        """Return the identities that the credentials prove, or None if they prove none.
+        """Return the identities that the credentials add, which may be none; None if the credentials are refused.
 
         A user-defined provider takes precedence over a built-in scheme. The digest scheme accepts any name and
         password, because the identity is their hash (ZooKeeper's `DigestAuthenticationProvider`). A wrong password for

@@ -145,7 +145,8 @@ class ConfigNode:
 
         `current` returns the membership in force. A step is a barrier, or a membership to request from the consensus if
         the membership in force still has its version. The driver throws the error of a failed step into the generator.
-        Raise a `ZabError` after `ATTEMPTS_MAX` attempts, or if the outcome is unknown.
+        Raise a `ZabError` after `ATTEMPTS_MAX` attempts. An error of a step that has no answer, such as
+        `OutcomeUnknown`, is raised unchanged.
         """
         version = fields[3]
         for _ in range(ATTEMPTS_MAX):
@@ -168,8 +169,8 @@ class ConfigNode:
                 yield BARRIER  # in force already; after the barrier it is applied here
                 return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
         raise ZabError(
-            f"{ATTEMPTS_MAX} attempts to change the membership failed, because there was no leader, it was busy or was "
-            "lost, or because other changes came first: try again"
+            f"{ATTEMPTS_MAX} attempts to change the membership failed: there was no leader, the leader was busy or was "
+            "lost, or other changes came first; try again"
         )
 
 

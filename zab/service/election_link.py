@@ -125,8 +125,8 @@ class ElectionLink:
     def step(self, addresses: Sequence[Address], now: float) -> DialPeer | WaitUntil | None:
         """Return the next action. `addresses` are the peer's addresses in the known memberships.
 
-        Return None if the peer is a stranger that has gone, so that the link is over. A connection is needed only to
-        send something, or after a knock.
+        Return None if no known membership has the peer and no connection is needed: then the link is over. A connection
+        is needed only to send something, or after a knock.
         """
         assert not self.connected, "step is called only without a connection"
         if now < self._paused_until and not self._knocked:

@@ -26,10 +26,10 @@ class Limits:
     inbox_bytes_max                data that waits to be processed or written to the disk; above it, no more is read
     pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk, or if this
                                    is 0, a thread writes
-    links_max                      learner links from other servers at one time
-    handshakes_max                 connections without a valid hello, per port; and as many again from addresses of
-                                   members, or that have sent a valid hello. One more closes the oldest of the
-                                   address that has the most
+    links_max                      learner links at one time, accepted and dialled; one more is not accepted
+    handshakes_max                 connections without a valid hello, per port. Addresses of members, and addresses that
+                                   have sent a valid hello, have this limit to themselves. One more connection closes
+                                   the oldest of the address that has the most
     handshake_ms, connect_ms       how long a peer may take to send its hello, or to be reached
     parting_ms                     how long a server may stay connected, or connect again, after it left the membership
     linger_ms                      how long a closing link may take to send its queued messages

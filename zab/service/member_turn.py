@@ -69,7 +69,7 @@ class MemberTurn(Generic[Wait]):
         self._effects = effects
 
     def steps(self, now: Millis, *, steady: bool) -> Generator[Wait, None, bool]:
-        """Carry out one turn. Return True if `steady` and every Ready was common, so that the role is the same.
+        """Carry out one turn. Return True if `steady` and every Ready was common: then the role is the same.
 
         `steady` is True if the role serves.
 

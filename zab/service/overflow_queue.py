@@ -20,16 +20,16 @@ class SubmissionPort(Protocol):
     """The part of a member that takes requests while there is room."""
 
     def post(self, request: bytes, done: Done) -> Submission:
-        """Submit a request, or raise `Overloaded` if there is no room."""
+        """Submit a request. Raise `Overloaded` if there is no room, or another `ZabError`, such as `Stopped`."""
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
-        """Submit as many of the requests as there is room for, and return how many."""
+        """Submit as many of the requests as there is room for, and return how many. A `ZabError` means none."""
 
     def forget(self, submission: Submission) -> None: ...
 
 
 class OverflowRequest:
-    """A request that waits, or waited, for room. Its caller can give it up."""
+    """A request that waits for room or was submitted. Its caller can give it up."""
 
     __slots__ = ("done", "given_up", "request", "submission")
 
@@ -48,7 +48,7 @@ class OverflowQueue:
         """Requests for which there was no room, in the order of arrival."""
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
-        """Submit requests that arrived together; `done` is called for each of them, in their order.
+        """Submit requests that arrived together, in their order; `done` is called for each of them.
 
         Those for which the member has no room wait in the queue.
         """

@@ -61,8 +61,8 @@ class PeerDirectory:
     def hosts(self, peer: ServerId, introduced: str, now: float) -> Collection[str]:
         """Return the hosts of a server that claims to be `peer`. Raise `WrongPeer` if it may not connect.
 
-        Only members may connect, unless non-members are admitted. The host of a non-member is the one in its
-        introduction.
+        A server that left the membership a moment ago may connect like a member. Any other non-member may connect only
+        if non-members are admitted; its host is the one in its introduction.
         """
         hosts = self._member_hosts(peer, now)
         if not hosts and not self._admit_non_members:

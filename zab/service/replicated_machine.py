@@ -108,7 +108,7 @@ _METHODS: Final = ("prepare", "apply", "snapshot", "restore")
 
 
 def check_machine(machine: object) -> None:
-    """Raise TypeError unless this object has all four methods, so that the mistake shows before the first request."""
+    """Raise TypeError for a class, and for an object that lacks one of the four methods."""
     if isinstance(machine, type):
         raise TypeError(f"the machine is the class {machine.__name__}: give an object of it, {machine.__name__}()")
     missing = [name for name in _METHODS if not callable(getattr(machine, name, None))]

@@ -45,7 +45,7 @@ class RequestOrder:
         """Unanswered writes and held reads, in the order of the calls."""
 
     def write(self, op: int, xid: int, request: bytes, done: Done) -> None:
-        """Post a write."""
+        """Post a write at once. `done` gets its outcome before a read behind it is carried out."""
         reply = PendingReply()
         self._pending.append((op, xid, reply))
         self._requests.post(request, partial(self._written, reply, done))
@@ -73,7 +73,7 @@ class RequestOrder:
         held.carry_out = None
 
     def end(self) -> None:
-        """Carry out all reads that wait, because the session is over: each caller receives its error."""
+        """Carry out all held reads, because the session is over: each then fails with the error of an ended session."""
         pending, self._pending = self._pending, PendingReplies()
         for _, _, held in pending:
             if isinstance(held, HeldRead) and held.carry_out is not None:

@@ -56,7 +56,7 @@ class SnapshotSchedule:
         )
 
     def ask(self, done: Done) -> None:
-        """Request a snapshot that begins from now on, even if none is due. `done` receives its status."""
+        """Request a snapshot that begins after this call, even if none is due. `done` receives its status."""
         self._asked.append(done)
 
     def begin(self, last: Zxid) -> bool:

@@ -133,7 +133,7 @@ class RequestTotals:
 class RequestThrottle:
     """Admits the requests of one connection while the totals of all connections allow it.
 
-    It exists only if the settings have such a limit. While requests wait, no more is read from their client.
+    It exists only if `wanted` returns True. While requests wait, no more is read from their client.
     """
 
     def __init__(self, settings: ThrottleSettings, totals: RequestTotals) -> None:
@@ -157,7 +157,7 @@ class RequestThrottle:
         return most > 0 and self._totals.open_requests >= most
 
     def stalls(self) -> bool:
-        """Return whether held requests wait once before the next attempt, because the throttle is closed."""
+        """Return whether held requests must wait: once before each attempt, while the throttle is closed."""
         self._stalled = self.closed and not self._stalled
         return self._stalled
 

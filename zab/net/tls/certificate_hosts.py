@@ -11,7 +11,7 @@ from zab.store.acl_schemes import host_id
 
 
 def names_host(stream: TlsStream, host: str) -> bool:
-    """Return whether the certificate of the other end names this host: an address, or a name as it was configured."""
+    """Return whether the certificate of the other end names this host, which is an address or a DNS name."""
     try:
         address = ip_address(host_id(host))
     except ValueError:
@@ -22,7 +22,7 @@ def names_host(stream: TlsStream, host: str) -> bool:
 async def is_for(stream: TlsStream, host: str, *, reverse_lookup: bool) -> bool:
     """Return whether the certificate names this address or, with `reverse_lookup`, the name that DNS has for it.
 
-    The result is False if DNS has none, or does not answer.
+    If DNS has no name for the address, or does not answer, only the address counts.
     """
     if names_host(stream, host):
         return True

@@ -95,7 +95,7 @@ class StoreFile:
     # -- the file, and PEM -------------------------------------------------------------------------
 
     def read(self) -> bytes:
-        """Return the bytes of the file. Raise `ConfigError` if it cannot be read."""
+        """Return the bytes of the file, unless it is too large or has the unsupported format JCEKS."""
         try:
             with Path(self.path).open("rb") as file:
                 data = file.read(STORE_BYTES_MAX + 1)

@@ -44,7 +44,7 @@ class TlsPortSettings:
     cipher_suites       by Java's or OpenSSL's names; empty: OpenSSL's default
     verify_client_host  whether a client's certificate must name the client's address; between servers, the host of
                         the server that it claims to be. None: for servers as in `verify_server_host`, for clients no
-    reverse_lookup      accept a certificate that names the host name of that address in DNS instead
+    reverse_lookup      also accept a client's certificate that names the host name of the client's address in DNS
     verify_server_host  whether the certificate of a dialled peer must name its host
     crl                 whether revocation lists are checked: those in `crl_file`, or in a trust store in PEM format
     unify               whether the plain port takes clients that speak TLS, too

@@ -49,7 +49,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         return [(kind, name) for kind, name, *_ in shown.get("subjectAltName", ())]
 
     async def handshake(self) -> None:
-        """Do the handshake. Raise `ssl.SSLError` after sending the alert, or `trio.BrokenResourceError`."""
+        """Do the handshake. If it fails, send the alert and raise `ssl.SSLError`. Let errors of the transport pass."""
         while True:
             try:
                 self._tls.do_handshake()

@@ -40,7 +40,8 @@ class Backup:
     async def answer(self, request: AdminRequest) -> AdminReply | Outcome:
         """Take a snapshot into the data directory, or with `streaming=true` return a backup as the content.
 
-        Either way, headers have its zxid and size. HEAD does neither. A `StorageError` of a snapshot becomes a 503.
+        Either way, headers have its zxid and size. For HEAD, only return an empty outcome. A `StorageError` of a
+        snapshot becomes a 503.
         """
         if request.method == "HEAD":
             return Outcome(SNAPSHOT[0])

@@ -85,7 +85,7 @@ class MetricsSampler:
     # -- on the path of requests --------------------------------------------------------------------
 
     def timed(self, done: Done) -> Done:
-        """Return a callback that records the time from now until it is called as that of a write, and calls `done`."""
+        """Return a callback for a write: it records the time from now until its call, and calls `done`."""
         began = time.perf_counter()
         writes = self.writes
 
@@ -227,7 +227,7 @@ class MetricsSampler:
 
     @property
     def approximate_data_size(self) -> int:
-        """The bytes of all paths and data. The store counts them along with its digest."""
+        """The characters of all paths plus the bytes of all data, which the store counts along with its digest."""
         return self._server.machine.digest.data_bytes
 
 

@@ -318,7 +318,7 @@ METRICS: Final = (
     ),
     _gauge(
         "zab_veto",
-        "1 while this server vetoes leaders, because they lack its committed history",
+        "1 while this server does not follow a leader, because it keeps committed history that the leader lacks",
         lambda seen: int(seen.status.role.veto is not None),
     ),
     _gauge(

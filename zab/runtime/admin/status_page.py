@@ -64,7 +64,7 @@ def _head(view: dict[str, Any]) -> str:
     elif any(each["mode"] == VETOING for each in view["members"]):
         who = "This server vetoes its leader and stays out of the ensemble; it cannot see whether the others serve"
     else:
-        who = "This server has no leader; writes wait"
+        who = "This server does not serve; writes wait"
     voters, known = len(view["voters"]), {each["id"]: each for each in view["members"]}
     present = sum(known[sid]["connected"] for sid in view["voters"] if sid in known)
     facts = [

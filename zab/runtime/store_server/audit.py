@@ -3,8 +3,8 @@
     session=0x1000 user=127.0.0.1,bob ip=127.0.0.1 operation=create znode=/a znode_type=persistent result=success
 
 Tabs separate the fields. Each server logs the changes of its own clients, its start and stop, and the ephemeral nodes
-that are deleted at the end of any session. Unlike ZooKeeper, it also logs every authentication, successful or not, and
-escapes names, so that a client cannot forge a line.
+that are deleted at the end of any session. Unlike ZooKeeper, it also logs the result of each checked auth request and
+SASL exchange, and escapes names, so that a client cannot forge a line.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ async def _listen_for_clients(
 
 
 async def check_client_port(server: ServerRuntime, host: str | None, port: int) -> None:
-    """Raise `CannotListen` if this server cannot listen there."""
+    """Raise `CannotListen` if this server cannot listen at this address."""
     listeners, _ = await _listen_for_clients(server, host, port)
     for listener in listeners:
         await listener.aclose()

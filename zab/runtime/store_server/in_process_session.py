@@ -87,9 +87,9 @@ class InProcessSession(Session):
 
     @property
     def heard_at(self) -> float:
-        """The start of the last request that a leader certainly answered.
+        """The start of the session's creation, or of its last `sync`: a leader certainly answered these.
 
-        Other replies prove nothing, because the server may follow a deposed leader without noticing.
+        Other requests do not count. A read proves nothing: the server may follow a deposed leader without noticing.
         """
         return self._heard_at
 
@@ -213,7 +213,7 @@ class InProcessSession(Session):
         return _OF_WRITE[op](result)
 
     def _check_size(self, op: Op, fields: Fields, packed_bytes: int, what: str) -> None:
-        """Raise `LocalProtocolError` if the request is too large for a connection, as a frame of its protocol."""
+        """Raise `LocalProtocolError` if the request's frame over a connection would exceed `frame_bytes_max`."""
         most = self._server.settings.frame_bytes_max
         if packed_bytes * NARROW <= most:
             return

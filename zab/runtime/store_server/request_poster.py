@@ -1,4 +1,4 @@
-"""Submit clients' requests to the member at once, and send the replies that gather in a turn at the end of the turn.
+"""Submit clients' requests to the member at once, and send all replies of a turn at its end.
 
 The member sends all requests of a turn to the leader together. While there is no leader, requests wait in the member.
 Requests for which the member has no room wait in an `OverflowQueue`.
@@ -58,7 +58,7 @@ class RequestPoster:
         self.post_many((request,), done)
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
-        """Submit requests that arrived together; `done` is called for each of them, in their order."""
+        """Submit requests that arrived together, in their order; `done` is called for each of them."""
         sampled = self._posts % WRITE_SAMPLES + len(requests) >= WRITE_SAMPLES
         self._posts += len(requests)
         if sampled:

@@ -52,7 +52,7 @@ class TlsAcceptor:
             except OSError:
                 return None
         if patience.cancelled_caught:
-            return self._refused(host, peer, f"it sent nothing for {self._settings.detection_ms} ms")
+            return self._refused(host, peer, f"the client sent nothing for {self._settings.detection_ms} ms")
         if not first:
             return None  # a probe that only tests the port
         if first[0] == HANDSHAKE:

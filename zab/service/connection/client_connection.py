@@ -1,8 +1,8 @@
 """One connection of a client, from its first frame to its end, without a socket, a task or a clock.
 
 The shell calls `receive` with the bytes of the client, `tick` when `deadline` has come, and `settle` before it sends.
-The server calls `notify` with watch events, `resume` when the state may be read again, and `ended` at the session's
-end. Output gathers in `send_buffer`. All other effects are calls of the connection's two ports.
+The server calls `notify` with watch events, `resume` when the state may be read again, and `ended` to
+disconnect the client. Output gathers in `send_buffer`. All other effects are calls of the connection's two ports.
 
 Its state is one `ConnectionPhase`, which only goes forward. In ARRIVING there is a `SessionHandshake`, from SERVING on
 a `RequestPipeline`.
@@ -260,7 +260,7 @@ class ClientConnection:
     # -- the end -----------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Take no more requests, because the client has closed its session."""
+        """Take no more requests, because the client has closed its session or made an invalid request."""
         self.phase = max(self.phase, ConnectionPhase.LEAVING)
 
     def finish(self) -> None:

@@ -28,7 +28,7 @@ class ArrivingClient(Protocol):
 class SessionHandshake:
     """One ConnectRequest. It catches up with what the client has seen, then creates or attaches a session.
 
-    If the server may serve without a leader (`read_only_mode_enabled`), it first waits for a readable state.
+    If the server may serve without a leader (`read_only_mode_enabled`), the handshake first waits for a readable state.
     """
 
     def __init__(self, server: ServerPort, shell: ShellPort, client: ArrivingClient, asked: ConnectRequest) -> None:

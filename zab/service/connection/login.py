@@ -28,7 +28,7 @@ class LoginClient(Protocol):
 
 @frozen
 class LoginOutcome:
-    """The effect of an auth or SASL request: a frame to send after a pause, or the end of the connection."""
+    """The effect of an auth or SASL request: a frame to send, perhaps after a pause, or a reason to cut the client."""
 
     frame: bytes = b""
     ends: bool = False

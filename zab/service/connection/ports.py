@@ -136,7 +136,7 @@ class RequestPort(Protocol):
         """Submit a request. Requests keep the order of the calls."""
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> None:
-        """Submit requests; `done` is called for each, in their order."""
+        """Submit requests in their order; `done` is called for each."""
 
     def postpone(self, do: Callable[[], None]) -> None:
         """Call `do` after other tasks have run."""

@@ -73,7 +73,7 @@ KINDS_SHOWN: Final = 5
 
 
 class PipelinePause(IntEnum):
-    """A reason why a pipeline takes no requests. Others are a closed throttle, a lost leader and unread replies."""
+    """A reason why a pipeline takes no requests. Others, such as a lost leader, are not recorded here."""
 
     NONE = 0
     ANSWER = 1
@@ -340,8 +340,8 @@ class RequestPipeline:
             requests = self._take_logins(requests)
         for index, (xid, op, body) in enumerate(requests):
             if client.phase is not _SERVING:
-                # The client has asked to leave, so later requests are dropped. Pings are answered, because the reply to
-                # the close waits for its transaction.
+                # The last request was taken: a close, or an invalid one. Later requests are dropped, but pings are
+                # answered, because the reply to a close waits for its transaction.
                 if client.phase < _CLOSING:
                     self._answer_pings(requests[index:])
                 break
@@ -431,13 +431,13 @@ class RequestPipeline:
         """Answer the oldest write, which was applied with this result of the machine, or failed.
 
         Called in the order of the writes, which is also the order of their replies, as ZooKeeper promises. After an
-        error the client is cut, and takes the outcome for unknown. The one exception is `LeadersLost`: it proves that
-        nothing was changed. If the session was closed or has expired, the connection closes after the reply. If it has
-        moved, the connection is cut without a reply.
+        error the client is cut, and cannot tell the outcome. The one exception is `LeadersLost`: it proves that
+        nothing was changed. If the session was closed or has expired, the connection closes after the reply. If the
+        session has moved, the connection is cut without a reply.
         """
         client = self._client
         if client.phase >= _CLOSING:
-            return  # the client was cut, or an earlier reply was the last one: the session has expired
+            return  # the client was cut, or has its last reply already
         if error is not None and not isinstance(error, LeadersLost):
             client.cut(f"a write failed: {error}")
             return

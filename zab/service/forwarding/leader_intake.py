@@ -46,7 +46,7 @@ class LeaderIntake:
     ) -> None:
         self.queue = queue
         self.refused = 0
-        """The number of requests refused since the start."""
+        """The number of requests that this server has refused as the leader since the start."""
         self._node = node
         self._barriers = barriers
         self._pending = pending
@@ -118,7 +118,7 @@ class LeaderIntake:
         if message.requests and not self.queue.put(
             ForwardedBatch(message.epoch, link, message.origin, message.first, message.requests)
         ):
-            link.cut("more than twice Limits.submits_max requests of this member are queued")
+            link.cut("more than twice Limits.submits_max requests of the peer would be queued")
 
     def on_catch_up_request(self, link: LearnerLink, message: CatchUpRequest) -> None:
         """Note the request. It is answered at the end of a turn after which no prepared transaction waits."""

@@ -94,7 +94,7 @@ class MembershipChanges:
         for change in self._asked.values():
             change.done(
                 OutcomeUnknown(
-                    "the leader was lost before it answered; read the membership, then repeat the change if necessary"
+                    "the leader or its link was lost before the answer; read the membership, then repeat if necessary"
                 )
             )
         self._asked.clear()

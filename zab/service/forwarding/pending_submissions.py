@@ -38,7 +38,7 @@ from zab.core.zxid import Epoch, Zxid
 from zab.wire.relay_messages import ORIGIN_BYTES, TAG
 
 Done: TypeAlias = Callable[[object, Exception | None], None]
-"""Called once, in the event loop: with the result of `apply`, or with the error of the request."""
+"""Called once, in the event loop, with the result of `apply` or the error of the request; never after a cancel."""
 
 SLACK: Final = 1_000
 """The length up to which a queue is not rebuilt, however many of its requests are cancelled."""
@@ -74,7 +74,7 @@ class PendingSubmissions:
         self._queued: deque[Submission] = deque()
         """Requests for which there is no room yet, in the order of arrival. Some may be cancelled."""
         self._unsent: deque[int] = deque()
-        """Numbers of open requests that were not sent in this leadership, in order. Some may be cancelled."""
+        """Numbers of requests that were not sent in this leadership, in order. Cancelled ones are no longer open."""
         self._may_send = False
         """True if the log up to the catch-up point of this leadership is applied."""
         self._catch_up: Zxid | None = None
@@ -161,7 +161,7 @@ class PendingSubmissions:
         self._unsent.append(submission.counter)
 
     def _close(self, counter: int) -> Done | None:
-        """Remove an open request, and return the callback of its caller."""
+        """Remove a request, and admit queued ones. Return its callback; None if it was not open, or was cancelled."""
         closed = self._open.pop(counter, None)
         if closed is None:
             return None
@@ -254,13 +254,11 @@ class PendingSubmissions:
             if done is not None:
                 done(
                     None,
-                    Refused(
-                        "a leader refused it, and was lost before the reason arrived: see `Refused` in docs/errors.md"
-                    ),
+                    Refused("a leader refused the request, but the reason was lost: see `Refused` in docs/errors.md"),
                 )
 
     def _count_losses(self) -> None:
-        """Count a loss for the open requests up to `_sent`, because their leader no longer leads."""
+        """Count a lost leader for each open request up to `_sent`. Refuse a request at the limit of losses."""
         for counter in list(self._open):
             if counter > self._sent:
                 break
@@ -346,7 +344,7 @@ class PendingSubmissions:
         return first, requests
 
     def _may_take(self, count_max: int) -> int:
-        """Return the number of requests that may be sent now, if leaders were lost with some of the open ones."""
+        """Return how many requests may be sent now. Called only if leaders were lost with some of the open ones."""
         unsent, still_open, suspicious = self._unsent, self._open, self._leaders_lost_max - 1
         while unsent and unsent[0] not in still_open:
             unsent.popleft()
@@ -366,5 +364,5 @@ class PendingSubmissions:
 
 
 def tagged(origin: bytes, counter: int, txn: bytes) -> bytes:
-    """Return the payload of a transaction in the log."""
+    """Return the payload for the log: the tag, then the transaction."""
     return TAG.pack(origin, counter) + txn

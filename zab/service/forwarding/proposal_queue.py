@@ -34,7 +34,7 @@ PREPARE_S: Final = 0.02
 The limits of a batch do not count refused requests, so many large ones could otherwise take seconds.
 """
 SLOW_REQUEST_S: Final = 0.2
-"""The preparation of a request that takes longer is reported."""
+"""A request is reported if its preparation takes longer than this, in seconds."""
 
 _pack_tag: Final = TAG.pack
 _new_view: Final = partial(tuple.__new__, View)

@@ -116,7 +116,7 @@ class RequestPath:
         self.intake.turn(now)
 
     def ask_barrier(self, now: Millis) -> None:
-        """Request one barrier for all callers that wait for one. Called once a turn."""
+        """Request one barrier for all callers that wait for one, if there is a leader. Called once a turn."""
         if self.barriers.waiting and self._leadership is not None:
             self.barriers.ask(self.side_channel, now)
 

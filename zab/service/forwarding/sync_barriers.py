@@ -15,7 +15,7 @@ from zab.core.zxid import Millis, Zxid
 from zab.service.forwarding.side_channel import SideChannel
 
 BarrierDone: TypeAlias = Callable[[object, Exception | None], None]
-"""Called once with `(None, None)`, or with the error that ended the wait."""
+"""Called once, with `(None, None)` or with the error that ended the wait; never after `forget`."""
 Confirmed: TypeAlias = Callable[[Zxid | None], None]
 """Called with the confirmed zxid; None: the leader was lost."""
 _Waiting: TypeAlias = tuple[BarrierDone, bytes]

@@ -18,7 +18,7 @@ ELECTIONS_KEPT: Final = 20
 
 @frozen
 class PastElection:
-    """An election that has ended. `took_ms` is the time for which this server did not serve."""
+    """An election that has ended: `at_ms` by the wall clock. For `took_ms` before that, this server did not serve."""
 
     at_ms: int
     epoch: int

@@ -37,12 +37,12 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
             found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
     if status.role.veto is not None:
         found.append(
-            f"veto: this server stays out of the ensemble: {status.role.veto.text()}; an operator has to decide: a "
-            "POST to /commands/give_up_history gives these transactions up; to keep them, stop the other servers, "
-            "empty their directories, and start them while this server runs"
+            f"veto: this server stays out of the ensemble: {status.role.veto.text()}; unless a leader with these "
+            "transactions takes over, an operator has to decide: a POST to /commands/give_up_history gives them up; to "
+            "keep them, stop the other servers, empty their directories, and start them while this server runs"
         )
     if not status.voting:
-        found.append("this server does not vote: its history may be incomplete until a leader has sent it the rest")
+        found.append("this server does not vote: history or promises may be missing until a leader has healed it")
     found += loops
     found += [f"damaged: {text}" for text in status.damage]
     found += disk.rotten
@@ -77,7 +77,7 @@ def quorum_loss(status: Status, now: Millis) -> Mapping[str, int | str] | None:
 
 
 def missing_voters(status: Status) -> dict[ServerId, str]:
-    """Return the other voters that this server receives nothing from while it looks for a leader, with the reasons."""
+    """Return the other voters that have sent no vote in the present election, with the reasons."""
     found: dict[ServerId, str] = {}
     for sid in status.ensemble.voters:
         if sid == status.server or sid in status.responsive:

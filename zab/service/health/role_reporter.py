@@ -53,5 +53,5 @@ class RoleReporter:
             if node.voting:
                 self._log.say(
                     "healed",
-                    why="its history is the leader's, and no promise is missing: it counts again if it is a voter",
+                    why="this server has the leader's history, and lacks no promise: it votes again if it is a voter",
                 )

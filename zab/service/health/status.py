@@ -19,7 +19,7 @@ class RoleChange:
     epoch: Epoch
     leader: ServerId | None
     serving: bool
-    """True if the member is in a quorum with a leader, and has applied everything committed before it joined."""
+    """True if the member leads, follows or observes, and has applied everything committed before it joined."""
     veto: Veto | None = None
     """Set while this server keeps committed history that a leader lacks, and therefore does not follow it."""
 
