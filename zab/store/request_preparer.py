@@ -26,7 +26,7 @@ from zab.store.quota import STATS, ExceededLimit, Quotas, ignore_exceeded, measu
 from zab.store.request_format import FOREIGN, HEAD, LOCAL, Decode, unpack_body
 from zab.store.request_format import INTERNAL as FROM_SERVER
 from zab.store.session_table import SECRET_BYTES_MIN, SessionTable
-from zab.store.store_settings import StoreSettings
+from zab.store.store_settings import TXN_BYTES_MAX, StoreSettings
 from zab.store.tree import BESIDE_A_PATH_BYTES, Tree
 from zab.store.znode import (
     ACL,
@@ -144,6 +144,7 @@ class RequestPreparer:
         "_records",
         "_report_exceeded",
         "_settings",
+        "_txn_bytes_max",
         "_undo",
         "zxid",
     )  # fmt: skip
@@ -155,6 +156,7 @@ class RequestPreparer:
         outstanding: OutstandingChanges,
         reconfigure: Reconfigure,
         report_exceeded: ReportExceeded = ignore_exceeded,
+        txn_bytes_max: int = TXN_BYTES_MAX,
     ) -> None:
         self._reconfigure = reconfigure
         """Decides whether a change of membership is possible now."""
@@ -162,6 +164,8 @@ class RequestPreparer:
         self._decode = decode
         """Decodes bodies in the format of the client protocol."""
         self._settings = settings
+        self._txn_bytes_max = txn_bytes_max - transactions.CHECKPOINT_HEAD.size
+        """The largest size of a transaction. `auth` in an ACL can make a transaction much larger than its request."""
         self._outstanding = outstanding
         """The changes that are prepared and not applied. Empty at the beginning of an epoch."""
         self._records = outstanding.records
@@ -307,6 +311,9 @@ class RequestPreparer:
             acl, self._current.identities(), settings.access, settings.acl_entries_max, settings.acl_id_chars_max
         )
         if fixed is None:
+            raise RequestFailed(ErrorCode.INVALID_ACL)
+        # Before any change is recorded, because the leader could not send the transaction. Four bytes for a character.
+        if len(self._current.raw) + 4 * sum([len(name) for _, _, name in fixed]) > self._txn_bytes_max:
             raise RequestFailed(ErrorCode.INVALID_ACL)
         return fixed
 
@@ -570,7 +577,8 @@ class RequestPreparer:
         """Prepare all operations or none. Each operation sees the effects of those before it.
 
         If one fails, every path that the multi has touched gets its earlier record back, and the transaction names the
-        failed operation: ZooKeeper's rollbackPendingChanges.
+        failed operation: ZooKeeper's rollbackPendingChanges. The operation with which the transaction would become
+        larger than a frame fails with `BAD_ARGUMENTS`.
         """
         operations = fields
         if not _PLAIN_PARTS.issuperset([op for op, _ in fields]):
@@ -584,9 +592,14 @@ class RequestPreparer:
         current, handlers, prepared = self._current, self._handlers, []
         position = self._outstanding.position()
         undo = self._undo = MultiUndo()
+        room = self._txn_bytes_max - transactions.HEAD.size
         try:
             for op, sub_fields in operations:
-                prepared.append(handlers[op](op, sub_fields))
+                part = handlers[op](op, sub_fields)
+                room -= transactions.LENGTH.size + len(part)
+                if room < 0:
+                    raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
+                prepared.append(part)
         except RequestFailed as failure:
             self._roll_back(position, undo)
             return transactions.failed_multi(

@@ -31,7 +31,7 @@ from zab.store.request_format import Decode, describe_request, no_decoder, op_na
 from zab.store.request_preparer import Reconfigure, ReportExceeded, RequestPreparer, no_reconfiguration
 from zab.store.server_watches import Deliver, ServerWatches, Watcher
 from zab.store.session_table import SessionTable
-from zab.store.store_settings import DEFAULT_SETTINGS, NO_READ_LIMITS, ReadLimits, StoreSettings
+from zab.store.store_settings import DEFAULT_SETTINGS, NO_READ_LIMITS, TXN_BYTES_MAX, ReadLimits, StoreSettings
 from zab.store.store_snapshot import StoreSnapshot
 from zab.store.tree import Tree
 from zab.store.znode import Znode
@@ -77,6 +77,7 @@ class Store:
         decode: Decode = no_decoder,
         reconfigure: Reconfigure = no_reconfiguration,
         read_limits: ReadLimits = NO_READ_LIMITS,
+        txn_bytes_max: int = TXN_BYTES_MAX,
     ) -> None:
         """`reconfigure` checks a client's request for a change of membership. By default it refuses all."""
         self.settings = settings
@@ -99,7 +100,12 @@ class Store:
         self.report_exceeded: ReportExceeded = ignore_exceeded
         """Called at the leader if a request exceeds a limit of a quota."""
         self._preparer = RequestPreparer(
-            decode, settings, self._outstanding, reconfigure, lambda *limit: self.report_exceeded(*limit)
+            decode,
+            settings,
+            self._outstanding,
+            reconfigure,
+            lambda *limit: self.report_exceeded(*limit),
+            txn_bytes_max,
         )
         self.open_snapshots = store_snapshot.OpenSnapshots()
         """The snapshots whose marks are in the tree."""

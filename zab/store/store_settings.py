@@ -10,6 +10,9 @@ from zab.core.argument_names import checks_arguments
 from zab.core.settings_checks import check_settings
 from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access
 
+TXN_BYTES_MAX: Final = (16 << 20) - (64 << 10)
+"""The largest size of a transaction that fits into a frame of `Limits.frame_bytes_max` by default."""
+
 
 @checks_arguments
 @frozen

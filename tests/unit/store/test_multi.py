@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.store.support import ALICE, BOB, Client, dump, follower_of, leader
+from tests.unit.store.support import ALICE, BOB, Client, Leader, deliver, dump, follower_of, leader
+from zab.service.forwarding.proposal_queue import txn_bytes_max_of
+from zab.service.limits import Limits
 from zab.store import transactions
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
-from zab.store.store_settings import StoreSettings
+from zab.store.store import Store
+from zab.store.store_settings import TXN_BYTES_MAX, StoreSettings
 from zab.store.transactions import decode
 from zab.store.znode import stat_of
 
@@ -142,3 +145,42 @@ def test_more_operations_than_allowed_are_refused_as_a_whole() -> None:
     _, error, _, _, results = it.ask(Op.MULTI, *parts)
     assert (error, results) == (ErrorCode.BAD_ARGUMENTS, ())
     assert "/m0" not in it.store.tree.nodes
+
+
+CREATOR_ACL = ((31, "auth", ""),)
+"""The store replaces it by the identities of the client, so a transaction may be much larger than its request."""
+LONG = (("digest", "u" * 12_000 + ":hash"),)
+
+
+def leader_with_room(txn_bytes_max: int) -> Leader:
+    it = Leader(store=Store(deliver=deliver, txn_bytes_max=txn_bytes_max))
+    it.open_sessions(ALICE, BOB)
+    return it
+
+
+def test_multi_that_would_not_fit_into_a_frame_leaves_nothing_outstanding() -> None:
+    it = leader_with_room(100_000)
+    creates = [(Op.CREATE, (f"/n{number}", b"", CREATOR_ACL, 0)) for number in range(20)]
+    large = it.prepare(Op.MULTI, *creates, identities=LONG)
+    assert len(it.log[-1][1]) < 1_000
+    builds_on_it = it.prepare(Op.MULTI, create("/n5/x"), create("/ok"), session=BOB)
+    replies = dict(zip((large, builds_on_it), it.settle()[-2:], strict=True))
+    codes = [code for _, code, _, _ in replies[large][4]]
+    failed = codes.index(ErrorCode.BAD_ARGUMENTS)
+    assert 5 < failed < 19
+    assert codes[:failed] == [0] * failed
+    assert [code for _, code, _, _ in replies[builds_on_it][4]] == [ErrorCode.NO_NODE, ErrorCode.RUNTIME_INCONSISTENCY]
+    assert sorted(it.store.tree.nodes) == sorted(leader().store.tree.nodes)
+
+
+def test_acl_that_would_not_fit_into_a_frame_is_invalid() -> None:
+    it = leader_with_room(40_000)
+    it.create("/small", acl=CREATOR_ACL, identities=(("digest", "u" * 7_000),))
+    assert it.error(Op.CREATE, "/large", b"", CREATOR_ACL, 0, identities=LONG) == ErrorCode.INVALID_ACL
+    assert it.error(Op.CREATE, "/large/child", b"", OPEN, 0) == ErrorCode.NO_NODE
+    assert it.error(Op.SET_ACL, "/small", CREATOR_ACL, -1, identities=LONG) == ErrorCode.NO_AUTH
+    assert it.error(Op.SET_ACL, "/", CREATOR_ACL, -1, identities=LONG) == ErrorCode.INVALID_ACL
+
+
+def test_default_size_of_a_transaction_fits_into_a_frame_of_the_default_size() -> None:
+    assert txn_bytes_max_of(Limits()) >= TXN_BYTES_MAX

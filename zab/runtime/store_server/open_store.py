@@ -27,6 +27,7 @@ from zab.runtime.store_server.store_machine import StoreMachine
 from zab.runtime.store_server.store_server import StoreServer
 from zab.runtime.store_server.tls_acceptor import TlsAcceptor
 from zab.service.config_node import check_request
+from zab.service.forwarding.proposal_queue import txn_bytes_max_of
 from zab.service.limits import Limits
 from zab.storage.disk import Disk
 from zab.storage.storage import StorageSettings
@@ -77,6 +78,7 @@ def make_server(
         evolve(store, access=access),
         lambda fields: check_request(fields, member.status(), client_ports),
         client_ports,
+        txn_bytes_max_of(limits),
     )
     request_bytes = max(limits.request_bytes_max, client_ports.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)

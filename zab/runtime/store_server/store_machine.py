@@ -17,7 +17,7 @@ from zab.store.apply import Handler, Result
 from zab.store.request_preparer import Reconfigure, no_reconfiguration
 from zab.store.server_watches import Watcher
 from zab.store.store import Store
-from zab.store.store_settings import NO_READ_LIMITS, ReadLimits, StoreSettings
+from zab.store.store_settings import NO_READ_LIMITS, TXN_BYTES_MAX, ReadLimits, StoreSettings
 from zab.store.store_snapshot import StoreSnapshot
 from zab.store.tree import Mark, Tree
 from zab.wire.client.replies import encode_event
@@ -80,13 +80,14 @@ class StoreMachine(Store):
         settings: StoreSettings,
         reconfigure: Reconfigure = no_reconfiguration,
         read_limits: ReadLimits = NO_READ_LIMITS,
+        txn_bytes_max: int = TXN_BYTES_MAX,
     ) -> None:
         self.observer: Observer | None = None
         """Notified of sessions and restores; None for a store without a server around it."""
         self.in_loop = REAL_ENVIRONMENT.in_loop
         self._changed: Mark | None = None
         """Paths changed since the last checkpoint; None while the garbage collector still visits this tree."""
-        super().__init__(settings, tell, decode_fields, reconfigure, read_limits)
+        super().__init__(settings, tell, decode_fields, reconfigure, read_limits, txn_bytes_max)
 
     def state_replaced(self) -> None:
         self._changed = None

@@ -26,6 +26,13 @@ from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
 from zab.wire.relay_messages import TAG, TAG_BYTES
 
 BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
+
+
+def txn_bytes_max_of(limits: Limits) -> int:
+    """Return the largest size of a transaction that fits into a frame of a learner link."""
+    return limits.frame_bytes_max - ENVELOPE_BYTES_MAX - BESIDE_BYTES
+
+
 """The overhead of a batch for each transaction, in bytes."""
 
 PREPARE_S: Final = 0.02
@@ -110,7 +117,7 @@ class ProposalQueue:
         self._limits = limits
         self._log = log
         self._body_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
-        self._txn_bytes_max = self._body_bytes_max - BESIDE_BYTES
+        self._txn_bytes_max = txn_bytes_max_of(limits)
         """The size of the largest transaction that fits into a frame; a larger one is refused."""
         self._passes = passes_through(machine)
         """True if each request is its own transaction."""
