@@ -61,7 +61,10 @@ class CallQueue(deque[Call]):
         """The number of cancelled calls in the queue."""
 
     def note_cancelled(self) -> None:
-        """Count one more cancelled call. Drop those calls if they exceed `_QUEUE_SLACK` and half of the queue."""
+        """Count one more cancelled call.
+
+        Drop all cancelled calls if they are more than `_QUEUE_SLACK`, and more than half of the queue.
+        """
         self.cancelled += 1
         if self.cancelled > _QUEUE_SLACK and 2 * self.cancelled > len(self):
             kept = [each for each in self if each.done is not None]

@@ -37,7 +37,7 @@ HEARD_PARTS: Final = 3
 class Held:
     """The node of a holder and its fencing token. Tokens grow, so a service can refuse an older holder.
 
-    path   the node, which exists while the block holds
+    path   the ephemeral node that makes its owner the holder
     token  the zxid at which the node was created
     """
 

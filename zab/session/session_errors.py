@@ -87,7 +87,7 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The server was too busy for the request, and did not carry it out. Try again later."""
+    """The server did not carry out the request: it was too busy, or it limits such requests. Try again later."""
 
 
 class AuthFailed(StoreError):

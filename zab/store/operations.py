@@ -71,7 +71,7 @@ class Op(IntEnum):
     WHO_AM_I = 107
 
     ERROR = -1
-    """The type of a failed operation's result, and of the transaction of a failed request or a RECONFIG.
+    """The type of a failed operation's result, and of the transactions of a RECONFIG and of most failed requests.
 
     It is not an operation.
     """

@@ -99,7 +99,10 @@ def ignore_exceeded(exceeded: ExceededLimit, refused: bool) -> None:
 
 
 class Quotas:
-    """The quotas of one tree: limits of subtrees, and their statistics, which follow every change of these subtrees."""
+    """The quotas of one tree: limits of subtrees, and their statistics.
+
+    A change counts only for the path that `covering` returns, not for limited paths above that one.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self.limited: dict[str, None] = {}

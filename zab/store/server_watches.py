@@ -190,7 +190,7 @@ class ServerWatches:
         total_max: int | None = None,
     ) -> None:
         self.deliver = deliver
-        """Called with an event and its watchers: at most once for each table."""
+        """Called with an event and its watchers, at most once for each event and table."""
         self._access = access
         self._data = _WatchTable()
         """Watches for the creation, the deletion and the data of a node."""
