@@ -87,7 +87,10 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The server did not carry out the request: it was too busy, or it limits such requests. Try again later."""
+    """The request was not carried out. Try again later, at a lower rate.
+
+    It waited too long in a busy server, or would create the statistics of a quota too soon after others.
+    """
 
 
 class AuthFailed(StoreError):

@@ -87,7 +87,7 @@ WRITES: Final = frozenset({
     Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL, Op.DELETE, Op.SET_DATA, Op.SET_ACL, Op.MULTI,
     Op.RECONFIG, Op.CLOSE_SESSION,
 })  # fmt: skip
-"""The operations of clients that change the store. A client's server forwards them to the leader."""
+"""The operations of clients that change the store or the membership."""
 
 INTERNAL: Final = frozenset(
     {Op.DELETE_CONTAINER, Op.CREATE_SESSION, Op.CLOSE_SESSION, Op.ATTACH_SESSION, Op.SET_SECRET}

@@ -67,7 +67,7 @@ def stats_path(path: str) -> str:
 
 
 def starts_measuring(path: str) -> bool:
-    """Return True if the creation of this node makes every server measure the subtree that it belongs to."""
+    """Return True if this is a node of statistics: its creation makes every server measure the subtree of the quota."""
     return path.startswith(BELOW) and path.endswith("/" + STATS)
 
 

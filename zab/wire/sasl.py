@@ -46,7 +46,7 @@ _HEX: Final = re.compile(rb"[0-9a-f]{32}", re.IGNORECASE)
 
 
 class SaslError(WireError):
-    """The exchange failed. The text is for our log: the other side learns only that it failed."""
+    """The exchange failed. The text is for this side; the other side learns only that the exchange failed."""
 
 
 # -- tokens --------------------------------------------------------------------------------------------
