@@ -47,7 +47,10 @@ class Held:
 
 @asynccontextmanager
 async def holding(session: Session, path: str, events: Watch, settings: RecipeSettings) -> AsyncIterator[None]:
-    """Run a block while node and session are certain to exist. Otherwise cancel it and raise `Lost`."""
+    """Run a block while the session is certain to exist, and until a deletion of the node is known.
+
+    Otherwise cancel the block and raise `Lost`.
+    """
 
     async def node_stays() -> None:
         try:
