@@ -87,9 +87,9 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The request was not carried out. Try again later, at a lower rate.
+    """The request waited too long in a busy server, or would create the statistics of a quota too soon after others.
 
-    It waited too long in a busy server, or would create the statistics of a quota too soon after others.
+    It was not carried out. Try again later, at a lower rate.
     """
 
 

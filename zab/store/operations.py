@@ -103,7 +103,7 @@ READS: Final = frozenset({
     Op.REMOVE_WATCHES, Op.SET_WATCHES, Op.SET_WATCHES2, Op.ADD_WATCH, Op.GET_EPHEMERALS, Op.GET_ALL_CHILDREN_NUMBER,
     Op.WHO_AM_I,
 })  # fmt: skip
-"""Operations answered by the server that the client is connected to."""
+"""Reads, and operations on watches: the client's server answers them without the leader."""
 
 
 class CreateFlag(IntEnum):

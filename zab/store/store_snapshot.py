@@ -47,8 +47,10 @@ class StoreSnapshot:
         """The old versions of the nodes that were replaced or deleted since the start."""
         tree.marks.append(self._mark)
         self.paths = list(tree.nodes)
-        """The paths at the start, in order. The iteration consumes the list: freeing a million entries at once would
-        block the event loop for a tenth of a second.
+        """The paths at the start, in the tree's order.
+
+        The iteration consumes the list: freeing a million entries at once would block the event loop for a tenth of a
+        second.
         """
         self._digest = digest
         table = [(session, timeout_ms, server) for session, (timeout_ms, server) in sessions.table.items()]

@@ -58,7 +58,10 @@ class Source:
         return True
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` bytes, or fewer at the end of the file. Raise `DamagedError` if they are too many."""
+        """Return the next `count` bytes, or fewer at the end of the file.
+
+        Raise `DamagedError` if `count` is larger than any record may be.
+        """
         if count > self._bytes_max:
             raise DamagedError(
                 f"at byte {self.offset}: a record of {count} bytes: at most {self._bytes_max} are allowed"

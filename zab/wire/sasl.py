@@ -25,7 +25,7 @@ from zab.core.errors import WireError
 MECHANISM: Final = "DIGEST-MD5"
 SERVICE: Final = "zookeeper"
 HOST: Final = "zk-sasl-md5"
-"""The host name, and the realm, that ZooKeeper's clients and servers use everywhere."""
+"""The host name and the realm in every exchange of ZooKeeper's clients and servers."""
 
 CHALLENGE_BYTES_MAX: Final = 2048
 RESPONSE_BYTES_MAX: Final = 4096
