@@ -1,7 +1,7 @@
 """Transactions as ZooKeeper writes them to its log: session, time, operation, and the digest of the resulting tree.
 
 The types are the opcodes of the requests, but the fields differ: a transaction holds the request's effect. So a set
-holds the new version, and a request that failed alone, outside of a multi, holds its error code.
+holds the new version, and a failed request leaves only an error code.
 """
 
 from __future__ import annotations
