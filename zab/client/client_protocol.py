@@ -61,7 +61,10 @@ class CallQueue(deque[Call]):
         """The number of cancelled calls in the queue."""
 
     def note_cancelled(self) -> None:
-        """Count one more cancelled call. Drop those calls if they exceed `_QUEUE_SLACK` and half of the queue."""
+        """Count one more cancelled call.
+
+        Drop all cancelled calls if they are more than `_QUEUE_SLACK`, and more than half of the queue.
+        """
         self.cancelled += 1
         if self.cancelled > _QUEUE_SLACK and 2 * self.cancelled > len(self):
             kept = [each for each in self if each.done is not None]
@@ -203,7 +206,10 @@ class ClientProtocol:
             self._queue.append(call)
 
     def cancel(self, call: Call) -> None:
-        """Drop a call that no caller waits for any more. If it was sent, its reply is ignored."""
+        """Drop a call that no caller waits for any more.
+
+        If it was sent, its reply is ignored, except that the watches which it removed receive their event.
+        """
         call.done = None
         if not call.xid:
             self._queue.note_cancelled()
@@ -300,6 +306,8 @@ class ClientProtocol:
     def _answer(self, call: Call, error_code: int, body: bytes) -> None:
         done = call.done
         if done is None:
+            if call.op == Op.REMOVE_WATCHES and not error_code:
+                self._watches.answered(call.op, call.fields, 0, None)  # the server has removed the watches
             return
         if error_code:
             if call.watch is not None:

@@ -65,7 +65,7 @@ def is_permanent(error: BaseException | None, *, refusals: bool = False) -> bool
 
 
 def foreign_protocol(received: bytes | bytearray) -> str | None:
-    """Name the protocol that the first received bytes belong to, or return None if they may be ZooKeeper's."""
+    """Describe the first received bytes in one phrase; return None if they may be ZooKeeper's protocol."""
     head = bytes(received[:SHOWN_BYTES])
     for beginning, what in _BEGINNINGS.items():
         if head.startswith(beginning):

@@ -46,7 +46,7 @@ class ConnectedSession(Protocol):
 
 
 class Backoff:
-    """Pauses that double up to a limit. Up to half of each is random."""
+    """Pauses that double up to a limit. Up to half of each pause is left out at random."""
 
     def __init__(self, least_ms: int, most_ms: int, random: Random) -> None:
         self._random = random
@@ -129,7 +129,10 @@ class Connector:
                 await trio.sleep(pause.next_s())
 
     async def _round(self) -> float:
-        """Try the addresses in turn until one serves. Return the duration of that connection; 0 if none served."""
+        """Try the addresses in turn until one serves.
+
+        Return the duration of that connection in seconds; 0 if no address served.
+        """
         better, self._better = self._better, None
         self._may_recover = False
         if better is not None:
@@ -170,7 +173,10 @@ class Connector:
     # -- one connection ----------------------------------------------------------------------------
 
     async def _connection(self, address: Address, patience_s: float) -> float | None:
-        """Connect and serve until the connection ends. Return its duration; None if the session was not accepted."""
+        """Connect and serve until the connection ends.
+
+        Return the connection's duration in seconds, or None if the session was not accepted.
+        """
         began: float | None = None
         why, violation, permanent = "it ended", False, False
         at, name, attempts = (address.host, address.port), str(address), self.attempts

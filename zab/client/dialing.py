@@ -70,7 +70,7 @@ class Address:
 async def addresses_of(host: str, port: int) -> list[Address]:
     """Return the addresses of a name, resolved anew at every call, because servers move.
 
-    Raise `OSError` if it has no address, or `UnicodeError` if it is not a valid name.
+    Raise `OSError` if the name cannot be resolved, or `UnicodeError` if it is not a valid name.
     """
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(Address(host, port, int(family), tuple(where)) for family, _, _, _, where in found))

@@ -263,7 +263,7 @@ async def connect(
     unchanged.
 
     Before the block begins, raise `zab.ConfigError` if `hosts` or the files of `tls` cannot be used, `TypeError` or
-    `zab.LocalProtocolError` for any other invalid argument, `zab.Overloaded` at more identities than
+    `zab.LocalProtocolError` for other invalid arguments, `zab.Overloaded` at more identities than
     `ClientSettings.auths_max`, and `zab.SessionExpired` if the session of `reattach` is over or its password is wrong.
     """
     check_arguments(

@@ -87,7 +87,7 @@ class DoubleBarrier(Holdable):
     async def hold(self) -> AsyncIterator[Held]:
         """Enter when `count` participants have come, and leave when all participants do.
 
-        If this participant's node is lost, cancel the block and raise `Lost`.
+        If this participant's node is lost, or may be lost, cancel the block and raise `Lost`.
         """
         session, settings = self.session, self.settings
         name = uuid4().hex

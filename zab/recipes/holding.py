@@ -3,8 +3,8 @@
 Holding means owning an ephemeral node. The node is gone when the session expires or a client deletes it. Another
 client may then go ahead, so the block is cancelled. A watch reports a deletion at once. If the store cannot be reached,
 the block is cancelled at the latest when the session's timeout has passed since `Session.heard_at`. The session cannot
-expire before that time. So no other client can be the holder while the block runs, unless this process was frozen or
-the block ignores its cancellation.
+expire before that time. So no other client can be the holder while the block runs, unless a client has just deleted
+the node, this process was frozen, or the block ignores its cancellation.
 
 The reply to a `sync` proves that a leader received it, so a `sync` is sent at intervals while the block runs.
 Replies to pings and reads may come from a server that has lost its quorum and has not noticed.
@@ -37,7 +37,7 @@ HEARD_PARTS: Final = 3
 class Held:
     """The node of a holder and its fencing token. Tokens grow, so a service can refuse an older holder.
 
-    path   the node, which exists while the block holds
+    path   the ephemeral node that makes its owner the holder
     token  the zxid at which the node was created
     """
 
@@ -47,7 +47,10 @@ class Held:
 
 @asynccontextmanager
 async def holding(session: Session, path: str, events: Watch, settings: RecipeSettings) -> AsyncIterator[None]:
-    """Run a block while node and session are certain to exist. Otherwise cancel it and raise `Lost`."""
+    """Run a block while the session is certain to exist, and until a deletion of the node is known.
+
+    Otherwise cancel the block and raise `Lost`.
+    """
 
     async def node_stays() -> None:
         try:

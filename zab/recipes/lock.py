@@ -3,8 +3,8 @@
     async with Lock(session, "/locks/a", "me") as held:
         write(..., token=held.token)
 
-Such a lock decides which client may go ahead. It cannot stop a process that was frozen meanwhile: see
-`zab.recipes.holding`. Use the token to protect a resource from a former holder.
+Such a lock decides which client may go ahead. It cannot stop a holder that lost the lock while its process was frozen:
+see `zab.recipes.holding`. Use the token to protect a resource from a former holder.
 """
 
 from __future__ import annotations

@@ -80,7 +80,10 @@ class _Claim:
         return sign == self._sign
 
     async def give(self) -> bool:
-        """End the block or the attempt: delete the finished entry, or remove its lock. Return False if it was lost."""
+        """End the block or the attempt: delete the entry if it is finished, and the lock if this attempt holds it.
+
+        Return False if the lock was lost.
+        """
         if self.done:
             return await self._consume()
         certain = True
@@ -111,7 +114,7 @@ class _Claim:
 
 @checks_methods
 class LockingQueue:
-    """A queue that deletes an entry when the block with it succeeds. If the block fails, the next consumer gets it.
+    """A queue that deletes an entry when its block succeeds. If the block fails, the next consumer gets the entry.
 
     So every entry is processed at least once, by one consumer at a time. kazoo's locking queues on the path can take
     part.
@@ -150,7 +153,7 @@ class LockingQueue:
     async def take(self, *, wait: bool = True) -> AsyncIterator[Entry]:
         """Wait for a free entry and lock it for the block. If not `wait`, raise `Taken` instead of waiting.
 
-        If the lock is lost, the block is cancelled and `Lost` is raised: another consumer may have the entry.
+        If the lock is lost, or may be lost, cancel the block and raise `Lost`: another consumer may have the entry.
         """
         session, settings = self.session, self.settings
         async with session.watcher() as events:

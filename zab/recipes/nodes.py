@@ -69,8 +69,8 @@ async def removing(
     """Remove the node, or call `give`, at the end of the block, even if the block failed or was cancelled.
 
     A block that succeeded still ends with `Lost` if another client has deleted the node, the session has ended, or the
-    store cannot be reached in time. If it cannot, a background task keeps trying for as long as the session lasts: a
-    session that survives must not keep a node that is no longer held.
+    store cannot be reached in time. If the store cannot be reached in time, a background task keeps trying for as long
+    as the session lasts: a session that survives must not keep a node that is no longer held.
     """
 
     async def give_back() -> bool:
@@ -107,7 +107,8 @@ async def removing(
 def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = False) -> float:
     """Return the longest wait for the store at a block's end: `leave_ms`, by default the session's timeout.
 
-    Without a connection, it ends when the session may be over, and is 0 if the node is `lost`.
+    Without a connection to a server with a quorum, the wait ends at the latest when the session may be over; it is 0 if
+    the node is `lost`.
     """
     patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
     if session.state is SessionState.CONNECTED:
@@ -132,7 +133,7 @@ async def _connected(session: Session) -> None:
 
 
 async def names_of(session: Session, path: str, marker: str = "") -> list[str]:
-    """Return the names of the children that contain the marker; an empty list if the node does not exist."""
+    """Return the children's names that contain the marker; an empty list if the node does not exist."""
     try:
         return [name for name in await session.children(path) if marker in name]
     except NoNode:
@@ -140,7 +141,7 @@ async def names_of(session: Session, path: str, marker: str = "") -> list[str]:
 
 
 async def texts(session: Session, path: str, marker: str = "") -> list[str]:
-    """Return the data of the children that contain the marker, as text."""
+    """Return, as text, the data of the children with the marker in their names."""
     return await texts_of(session, path, await names_of(session, path, marker))
 
 

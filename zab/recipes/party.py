@@ -71,7 +71,7 @@ class Party(_Party):
 class ShallowParty(_Party):
     """A party whose identifiers are part of the nodes' names. It shares its nodes with kazoo's shallow party.
 
-    An identifier that cannot be part of a node's name raises `ConfigError`. It is used like `Party`.
+    Use it like `Party`. An identifier that cannot be part of a node's name raises `ConfigError`.
     """
 
     def __init__(

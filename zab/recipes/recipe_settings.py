@@ -1,4 +1,4 @@
-"""The limits of the recipes. Each name ends with its unit."""
+"""The limits of the recipes. The names of times end with their unit."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from zab.store.acl import OPEN, Acl
 
 @frozen
 class RecipeSettings:
-    """Limits of the recipes. An invalid value raises `ConfigError`.
+    """Limits of the recipes. A time or a number that is out of range raises `ConfigError`.
 
     leave_ms      time to remove the node at the end of a block, also after a cancellation; None: the session's
                   timeout. A node that could not be removed in this time is removed by a background task, or goes
-                  with the session
+                  with the session. `Queue` may take this time to delete an entry
     suspended_ms  time that a block continues after the connection was lost, or moved to a read-only server, before
                   the block is cancelled with `Lost`; 0: none. The block is cancelled at the latest when the session's
                   timeout has passed since `Session.heard_at`; None: only then

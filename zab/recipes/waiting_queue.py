@@ -31,7 +31,7 @@ def in_order(names: Iterable[str], markers: Collection[str]) -> list[tuple[int, 
 
 
 async def identifiers(session: Session, path: str, markers: Collection[str]) -> list[str]:
-    """Return the identifiers of the waiters, in order."""
+    """Return the identifiers of the waiters with these markers, in the order of the queue."""
     waiters = in_order(await names_of(session, path), markers)
     return await texts_of(session, path, [name for _, name in waiters])
 

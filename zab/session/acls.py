@@ -29,7 +29,7 @@ READ_ONLY_ACL: Final[Acl] = acl.READ_ONLY
 CREATOR_ACL: Final[Acl] = ((acl.ALL, "auth", ""),)
 """All permissions for the authenticated identities of the session that creates the node: for all but its address.
 
-A session without any gets `InvalidAcl`.
+A session without such an identity gets `InvalidAcl`.
 """
 
 

@@ -64,9 +64,9 @@ class Session(ABC):
     After the session's end every call raises `SessionExpired`, its subclass `SessionClosed`, or `AuthFailed`. Any
     change may raise `OutcomeUnknown`. In this process, any call may raise `Stopped` if the store ends, and any change
     `LeadersLost`. Over a connection, any call may raise `Throttled`, any change and `sync` may raise `NotReadOnly`, and
-    any call that changes nothing `Unreachable`. A request that is larger than `frame_bytes_max` raises
-    `LocalProtocolError`. An invalid argument raises `BadArguments`, or `TypeError` if its type is wrong. The methods
-    name the other errors.
+    any call that changes nothing `Unreachable`; a malformed reply raises `WireError`, and a request that is larger than
+    `frame_bytes_max` `LocalProtocolError`. An invalid argument raises `BadArguments`, or `TypeError` if its type is
+    wrong. The methods name further errors.
     """
 
     id: int
@@ -118,8 +118,8 @@ class Session(ABC):
     def heard_at(self) -> float:
         """The send time, on Trio's clock, of the last request of this session that a leader is known to have received.
 
-        The session cannot expire before this time plus `timeout_ms`. The attachment to a server and each `sync` renew
-        it; no other reply proves that a leader exists.
+        The session cannot expire before this time plus `timeout_ms`. Only the attachment to a server with a quorum and
+        each `sync` renew this time: no other reply proves that a leader exists.
         """
 
     @property
@@ -454,7 +454,7 @@ class Session(ABC):
         return False
 
     async def delete_tree(self, path: str) -> None:
-        """Delete the node and all nodes below it, including those that are added meanwhile. It need not exist.
+        """Delete the node and all nodes below it, including those that are added meanwhile. The node need not exist.
 
         Large trees are deleted in several requests: if the call fails, some of the nodes may be gone. Raise
         `BadArguments` for the root, and `NoAuth`.

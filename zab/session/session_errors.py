@@ -87,7 +87,10 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The server was too busy for the request, and did not carry it out. Try again later."""
+    """The request waited too long in a busy server, or would create the statistics of a quota too soon after others.
+
+    It was not carried out. Try again later, at a lower rate.
+    """
 
 
 class AuthFailed(StoreError):

@@ -24,7 +24,7 @@ class SessionState(Enum):
     AUTH_FAILED = "authentication failed"
     """The server has rejected credentials of the session, or requires some. Final."""
     EXPIRED = "expired"
-    """The session has expired, or was closed by another client. Final."""
+    """The session has expired or was closed by another client, or its password is wrong. Final."""
     CLOSED = "closed"
     """The block of the session, or its store in this process, has ended. Final."""
 
@@ -58,7 +58,10 @@ class StateChanges:
         self._next_change.unpark_all()
 
     async def after(self, seen: int) -> tuple[int, SessionState] | None:
-        """Wait for a state after number `seen`. Return the number and state of the first one kept; None at the end."""
+        """Wait for a state after number `seen`. Return the number and the state of the oldest such state that is kept.
+
+        Return None if the state with number `seen` is final.
+        """
         await trio.lowlevel.checkpoint()
         while seen >= self._count:
             if self.state.final:

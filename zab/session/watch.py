@@ -46,8 +46,8 @@ class Watch:
     """An async iterator of events, for one task at a time. `len()` is the number of queued events.
 
     The events of a node begin after the node was added to the watch. The queue is bounded by the setting `events_max`:
-    if more events are unread, the iterator raises `EventsLost` after the queued ones. When the session ends, it raises
-    the session's error, after the last event. `Session.watch` and `Session.watcher` make watches.
+    if more events are unread, the iterator raises `EventsLost` after the queued ones. When the session ends, the
+    iterator raises the session's error after the last event. `Session.watch` and `Session.watcher` make watches.
     """
 
     def __init__(self, owner: object, events_max: int) -> None:

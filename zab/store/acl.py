@@ -3,8 +3,8 @@
 ACLs are interned by their encoded form: a million nodes with one ACL share one object, and the check for the open ACL
 is an `is` comparison. The cache is bounded; an evicted ACL costs memory, not correctness.
 
-An ACL with more than a few entries, or with addresses, is compiled when it is interned (see `_Grants`), so the cost of
-a permission check seldom depends on the length of the ACL. The request that sets the ACL pays for the compilation.
+Most ACLs with more than a few entries or with addresses are compiled when they are interned (see `_compile`). So the
+cost of a permission check seldom depends on the length of the ACL. The check itself compiles nothing.
 """
 
 from __future__ import annotations
@@ -266,10 +266,10 @@ def _matches(scheme: str, name: str, identity: str, access: Access) -> bool:
 # -- compiled ACLs -------------------------------------------------------------------------------------
 
 _SCANNED_MAX: Final = 3
-"""The largest number of entries of an ACL that is scanned, not compiled. An ACL with an address is always compiled."""
+"""An ACL of at most this many entries, none of them an address, is not compiled: each check scans its entries."""
 
 _Networks: TypeAlias = tuple[tuple[int, int, dict[int, int]], ...]
-"""(bits of an address, bits after the prefix, prefix -> permissions), one for each prefix length"""
+"""(bits of an address, bits after the prefix, prefix -> permissions), one for each pair of the two numbers"""
 
 
 class _Grants:

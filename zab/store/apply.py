@@ -3,10 +3,10 @@
 The leader has checked everything, so nothing is decided here and nothing fails. There are two exceptions:
 
 - A history may be replayed over a state that already contains parts of it, such as an imported ZooKeeper snapshot. Then
-  a create of an existing node only replaces its ACL, and updates the parent's `cversion` and `pzxid`; a deletion of a
-  missing node only updates the parent's `pzxid`; a create below a missing parent, any other change of a missing node
-  and the attachment of a missing session are skipped. This is ZooKeeper's rule for replaying a log over a fuzzy
-  snapshot.
+  a create of an existing node replaces only its ACL, and a deletion of a missing node deletes nothing; both still
+  update the parent, unless it is newer. A deletion of a node that has children deletes them, too. A create below a
+  missing parent, any other change of a missing node and the attachment of a missing session are skipped. This is
+  ZooKeeper's rule for replaying a log over a fuzzy snapshot.
 - Several transactions may set the secret of the sessions. Only the first has an effect.
 """
 

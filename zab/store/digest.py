@@ -75,7 +75,7 @@ class Digest:
         self._data_bytes += len(path) + len(node[0] or b"")
 
     def settle(self) -> None:
-        """Bring the sum up to date with all nodes that have changed.
+        """Bring the sum and the data size up to date with all nodes that have changed.
 
         For each changed node its earlier CRC, remembered or computed from the earlier node, is subtracted, and the new
         one is added.

@@ -71,7 +71,7 @@ class Op(IntEnum):
     WHO_AM_I = 107
 
     ERROR = -1
-    """The type of a failed operation's result, and of the transaction of a failed request or a RECONFIG.
+    """The type of a failed operation's result, and of the transactions of a RECONFIG and of most failed requests.
 
     It is not an operation.
     """
@@ -87,7 +87,7 @@ WRITES: Final = frozenset({
     Op.CREATE, Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL, Op.DELETE, Op.SET_DATA, Op.SET_ACL, Op.MULTI,
     Op.RECONFIG, Op.CLOSE_SESSION,
 })  # fmt: skip
-"""The operations of clients that change the store. A client's server forwards them to the leader."""
+"""The operations of clients that change the store or the membership."""
 
 INTERNAL: Final = frozenset(
     {Op.DELETE_CONTAINER, Op.CREATE_SESSION, Op.CLOSE_SESSION, Op.ATTACH_SESSION, Op.SET_SECRET}
@@ -103,7 +103,7 @@ READS: Final = frozenset({
     Op.REMOVE_WATCHES, Op.SET_WATCHES, Op.SET_WATCHES2, Op.ADD_WATCH, Op.GET_EPHEMERALS, Op.GET_ALL_CHILDREN_NUMBER,
     Op.WHO_AM_I,
 })  # fmt: skip
-"""Operations answered by the server that the client is connected to."""
+"""Reads, and operations on watches: the client's server answers them without the leader."""
 
 
 class CreateFlag(IntEnum):

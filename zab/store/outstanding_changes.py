@@ -29,7 +29,7 @@ class OutstandingChanges:
         self.records: dict[str, Record] = {}
         """path -> the newest outstanding (zxid, node)"""
         self.order: deque[tuple[int, str]] = deque()
-        """(zxid, path) of every node that was put, in order. Every path in `records` occurs with its zxid."""
+        """(zxid, path) of every node that was put and is not applied, in order. This includes all records."""
 
     def __len__(self) -> int:
         return len(self.order)

@@ -67,7 +67,7 @@ def stats_path(path: str) -> str:
 
 
 def starts_measuring(path: str) -> bool:
-    """Return True if the creation of this node makes every server measure the subtree that it belongs to."""
+    """Return True if this is a node of statistics: its creation makes every server measure the subtree of the quota."""
     return path.startswith(BELOW) and path.endswith("/" + STATS)
 
 
@@ -99,7 +99,10 @@ def ignore_exceeded(exceeded: ExceededLimit, refused: bool) -> None:
 
 
 class Quotas:
-    """The quotas of one tree: limits of subtrees, and their statistics, which follow every change of these subtrees."""
+    """The quotas of one tree: limits of subtrees, and their statistics.
+
+    A change counts only for the path that `covering` returns, not for limited paths above that one.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self.limited: dict[str, None] = {}

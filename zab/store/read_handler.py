@@ -69,7 +69,7 @@ NAME_BYTES: Final = 4
 
 
 class ReadHandler:
-    """Reads of the applied tree. A method checks the ACL, adds the watch and reads, as its operation needs it."""
+    """Reads of the applied tree. A method does what its operation needs: check the ACL, add the watch, read."""
 
     __slots__ = ("_access", "_handlers", "_nodes", "_tree", "_watches", "multi_read_bytes_max", "work")
 

@@ -14,7 +14,9 @@ INTERVAL_MS: Final = 60_000
 
 
 def candidates(tree: Tree, now_ms: int, never_used_ms: int = 0, count_max: int = PER_MINUTE_MAX) -> list[str]:
-    """Return up to `count_max` paths to delete by DELETE_CONTAINER. The preparation of that request checks each again.
+    """Return up to `count_max` paths to delete by DELETE_CONTAINER.
+
+    The preparation of that request checks again that the node has no child and that its TTL has passed.
 
     A container that never had a child remains for `never_used_ms` after its creation or last change of data; 0: for
     ever.

@@ -36,7 +36,7 @@ def pack_request(
 
 
 def describe_request(request: bytes) -> str:
-    """Name a request for the log."""
+    """Describe a request in one phrase, for log messages."""
     if len(request) < HEAD.size:
         return "an incomplete request"
     _, session, _, op, server, _ = HEAD.unpack_from(request)

@@ -318,7 +318,7 @@ class RequestPreparer:
         return fixed
 
     def _check_quota(self, path: str, nodes: int, size: int) -> None:
-        """Report each limit that this change exceeds. Fail at a hard limit if quotas are enforced."""
+        """Report each limit that this change exceeds. Fail at the first hard limit of them if quotas are enforced."""
         for exceeded in self._quotas.exceeded(path, nodes, size):
             refused = exceeded.is_hard and self._settings.enforce_quota
             self._report_exceeded(exceeded, refused)
@@ -373,10 +373,10 @@ class RequestPreparer:
     def _create(self, op: int, fields: Fields) -> bytes:
         """Check a create, and put the new node and its parent.
 
-        The order of ZooKeeper's checks: the flags and the TTL, the ACL, the parent and the permission to create below
-        it, the name with its number, an existing node, an ephemeral parent, the quota. The sequence number is the
-        parent's `cversion`, which counts creations only: no number is used twice. The depth of a path and the bytes of
-        a session's ephemeral nodes are limits of this store.
+        ZooKeeper's checks come in its order: the flags and the TTL, the form of the path, the ACL, the parent and the
+        permission to create below it, the name with its number, an existing node, an ephemeral parent, the quota. This
+        store also limits the depth of a path, the bytes of a session's ephemeral nodes, and the measuring of subtrees.
+        The sequence number is the parent's `cversion`, which counts creations only: no number is used twice.
         """
         if op == _CREATE_TTL:
             path, data, acl, flags, ttl = fields
@@ -441,9 +441,9 @@ class RequestPreparer:
     def _owner_of(self, op: int, flags: int, ttl: int) -> tuple[int, bool]:
         """Return the new node's `owner` field, and whether its name gets a sequence number.
 
-        ZooKeeper's rule: the flags must be known; flags with a TTL need `extended_types`, and belong to CREATE_TTL and
-        to no other operation; a local session owns no node. CREATE_CONTAINER makes a container even if the flags name
-        a persistent or an ephemeral node.
+        ZooKeeper's rule: the flags must be known; flags with a TTL need `extended_types`; CREATE_TTL requires such
+        flags, and every other operation refuses them; a local session creates no ephemeral node. CREATE_CONTAINER makes
+        a container even if the flags name a persistent or an ephemeral node.
         """
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)

@@ -190,7 +190,7 @@ class ServerWatches:
         total_max: int | None = None,
     ) -> None:
         self.deliver = deliver
-        """Called with an event and its watchers: at most once for each table."""
+        """Called with an event and its watchers, at most once for each event and table."""
         self._access = access
         self._data = _WatchTable()
         """Watches for the creation, the deletion and the data of a node."""
@@ -274,7 +274,7 @@ class ServerWatches:
     def drop(self, watcher: Watcher, most: int = sys.maxsize) -> bool:
         """Remove watches of a watcher that has ended, up to `most` of each table. Return True if there may be more.
 
-        The child table has its turn once the data table has fewer than `most`.
+        The child table has its turn once the data table has fewer than `most` entries of this watcher.
         """
         return self._data.drop(watcher, most) == most or self._child.drop(watcher, most) == most
 

@@ -116,7 +116,7 @@ class Store:
         self._switch_to(tree, SessionTable(), Digest(tree))
 
     def describe(self, request: bytes) -> str:
-        """Name a request for the log."""
+        """Describe a request in one phrase, for log messages."""
         return describe_request(request)
 
     def describe_transaction(self, txn: bytes) -> str:
@@ -151,7 +151,7 @@ class Store:
         """Hook: called at the start and in each `restore`, once tree, sessions and handlers are new objects."""
 
     def checkpointed(self) -> None:
-        """Hook: called after each transaction whose zxid is a multiple of `CHECKPOINT_EVERY` was applied."""
+        """Hook: called after the application of a transaction whose zxid is a multiple of `CHECKPOINT_EVERY`."""
 
     def wrap_handler(self, kind: int, wrap: Callable[[Handler], Handler]) -> None:
         """Replace the handler of a kind of transaction until the state is replaced."""
@@ -179,7 +179,7 @@ class Store:
     def apply(self, zxid: int, txn: bytes) -> Result:
         """Apply a transaction, deliver its events and return its result.
 
-        Raise `LocalProtocolError` if `zxid` is not above the last one, `DamagedError` if no store has written `txn`.
+        Raise `LocalProtocolError` if `zxid` is not above the last one, `DamagedError` if `txn` cannot be decoded.
         """
         if zxid <= self.zxid:
             raise LocalProtocolError(f"transaction {zxid:#x} cannot be applied after {self.zxid:#x}: zxids must grow")
@@ -201,7 +201,7 @@ class Store:
         return result
 
     def _check_is_ours(self, zxid: int, txn: bytes, wrong: Exception) -> None:
-        """Raise DamagedError if the transaction that failed with `wrong` was not written by a store."""
+        """Raise `DamagedError` if the transaction, whose handler raised `wrong`, cannot be decoded."""
         try:
             transactions.decode(txn)
         except DamagedError as error:

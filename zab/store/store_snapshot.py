@@ -41,14 +41,16 @@ class StoreSnapshot:
     def __init__(self, tree: Tree, sessions: SessionTable, zxid: int, digest: int) -> None:
         self.zxid = zxid
         self.done = False
-        """True once the iteration has ended, so that the mark is no longer needed."""
+        """True once the iteration has ended: the mark is no longer needed."""
         self._nodes = tree.nodes
         self._mark: Mark = {}
-        """The old versions of the nodes that were replaced since the start."""
+        """The old versions of the nodes that were replaced or deleted since the start."""
         tree.marks.append(self._mark)
         self.paths = list(tree.nodes)
-        """The paths at the start, in order. The iteration consumes the list: freeing a million entries at once would
-        block the event loop for a tenth of a second.
+        """The paths at the start, in the tree's order.
+
+        The iteration consumes the list: freeing a million entries at once would block the event loop for a tenth of a
+        second.
         """
         self._digest = digest
         table = [(session, timeout_ms, server) for session, (timeout_ms, server) in sessions.table.items()]
@@ -144,7 +146,10 @@ def read(chunks: Iterable[bytes]) -> tuple[Tree, SessionTable, int, int]:
 
 
 def read_head(chunk: bytes) -> tuple[int, SessionTable]:
-    """Return the zxid and the sessions of the first chunk. Raise `DamagedError` if its format has another version."""
+    """Return the zxid and the sessions of the first chunk.
+
+    Raise `DamagedError` if its format has another version. A malformed chunk may raise any exception.
+    """
     version, zxid, secret, table = msgpack.unpackb(chunk, use_list=False)
     if version != VERSION:
         raise DamagedError(f"the snapshot has version {version} of the format; this program reads version {VERSION}")

@@ -153,7 +153,7 @@ Body: TypeAlias = tuple[Any, ...]
 
 @frozen
 class Transaction:
-    """A decoded transaction, for dumps, exports and tests. `Applier` decodes only CLOSE_SESSION in this way.
+    """A decoded transaction, for dumps, checks and tests. `Applier` decodes only CLOSE_SESSION in this way.
 
     The body, by type (`Op`):
 

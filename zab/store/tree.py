@@ -21,7 +21,7 @@ from zab.store.znode import CONTAINER, EMPTY_ROOT, INT_MAX, Znode, is_session
 
 Paths: TypeAlias = dict[str, None]
 Mark: TypeAlias = dict[str, Znode | None]
-"""path -> the node at the time when the mark was added; None: there was no node"""
+"""path -> the node when the mark was added, for each path that has changed since; None: there was no node"""
 
 BESIDE_A_PATH_BYTES: Final = 64
 """The amount that an ephemeral node adds to `Tree.ephemeral_bytes` beside the characters of its path."""
@@ -74,8 +74,8 @@ class Tree:
         """Create a node and return it; return `NODE_EXISTS` if it exists, `NO_NODE` if its parent does not.
 
         `parent_cversion` counts this child already. The rule for a replay over a newer state is that of ZooKeeper's
-        DataTree.createNode: the parent gets a new `cversion` and `pzxid` if its `cversion` grows, even if the node
-        exists already. An existing node gets the ACL, and keeps its data.
+        DataTree.createNode: the parent gets a new `cversion` and `pzxid` if its `cversion` grows or wraps around, even
+        if the node exists already. An existing node gets the ACL, and keeps its data.
         """
         nodes = self.nodes
         parent = nodes.get(parent_path)
@@ -119,7 +119,7 @@ class Tree:
     def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Znode | None:
         """Delete a node, with its children if it has any, and return it; return None if there is none.
 
-        In both cases the parent's `pzxid` becomes `zxid`, unless it is greater.
+        In both cases the parent's `pzxid` becomes `zxid`, unless the present `pzxid` is greater.
         """
         nodes = self.nodes
         node = nodes.get(path)
@@ -138,7 +138,8 @@ class Tree:
         if node is None:
             return None
         if node[11]:
-            # Only in a replay, as in `create`: the state has a later node at this path. Its children are created again.
+            # Only in a replay, as in `create`: the state has a later node at this path. Later transactions create its
+            # children again.
             for child in self.children_of(path):
                 self.delete(child_of(path, child), path, child, zxid)
             node = nodes[path]

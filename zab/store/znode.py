@@ -38,7 +38,7 @@ CONTAINER: Final = -(1 << 63)
 
 TTL_MAX: Final = (1 << 40) - 1
 _TTL: Final = -(1 << 56)
-"""The owner of a TTL node without its TTL, which is added: 0xff, sixteen zero bits, 40 bits for the TTL.
+"""The owner of a TTL node is this number plus its TTL in ms: 0xff, sixteen zero bits, 40 bits for the TTL.
 
 No session id begins with 0xff.
 """

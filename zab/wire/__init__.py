@@ -10,6 +10,6 @@
 - `certificates` and `jks` read certificates and key stores.
 
 Decoders check the bytes that they read. Malformed bytes of a connection, a certificate or a key store raise
-`WireError`; a request of a client that cannot be decoded becomes a `RejectedRequest`; damaged files of ZooKeeper raise
-`DamagedError`. The formats of our own log and snapshots are in `zab.storage`.
+`WireError`; a request of a client that cannot be decoded becomes a `RejectedRequest`; damaged logs, snapshots and
+epoch files of ZooKeeper raise `DamagedError`. The formats of our own log and snapshots are in `zab.storage`.
 """

@@ -17,7 +17,7 @@ from zab.wire.disk_source import Source
 
 CHUNK_BYTES: Final = 1 << 16
 SNAPPY_BLOCK_BYTES_MAX: Final = 1 << 24
-"""The maximum size of a decompressed block. ZooKeeper writes 32 KiB; a block that announces more is damaged."""
+"""The maximum size of a decompressed block. A block that announces more counts as damage: ZooKeeper writes 32 KiB."""
 
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEAD_BYTES: Final = 16

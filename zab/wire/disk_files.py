@@ -1,4 +1,4 @@
-"""The names of all files in a ZooKeeper data directory, and the content of the small ones.
+"""The names of ZooKeeper's files that this program reads or writes, and the content of the small ones.
 
 <dataDir>/myid                       <dataDir>/version-2/snapshot.<zxid>[.gz|.snappy]
 <dataDir>/version-2/acceptedEpoch    <dataLogDir>/version-2/log.<zxid of its first transaction>

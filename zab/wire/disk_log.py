@@ -81,7 +81,7 @@ class LogReader:
 def offset_behind(chunks: Iterable[bytes], zxid: int) -> int:
     """Return the offset at which to cut a file so that it ends with this transaction.
 
-    Raise `DamagedError` if the transaction is not in the file.
+    Raise `DamagedError` if the transaction is not in the file, or if the file is damaged before it.
     """
     reader = LogReader(chunks)
     for txn in reader:

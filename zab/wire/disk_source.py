@@ -13,7 +13,7 @@ from typing import Final
 from zab.core.errors import DamagedError
 
 RECORD_BYTES_MAX: Final = 64 << 20
-"""The maximum length of a record. A longer one is damaged, because the default of `jute.maxbuffer` is 1 MiB."""
+"""The maximum length of a record, 64 times the default of `jute.maxbuffer`. A longer one counts as damage."""
 
 
 class Source:
@@ -58,7 +58,10 @@ class Source:
         return True
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` bytes, or fewer at the end of the file. Raise `DamagedError` for too many."""
+        """Return the next `count` bytes, or fewer at the end of the file.
+
+        Raise `DamagedError` if `count` is larger than any record may be.
+        """
         if count > self._bytes_max:
             raise DamagedError(
                 f"at byte {self.offset}: a record of {count} bytes: at most {self._bytes_max} are allowed"

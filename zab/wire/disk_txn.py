@@ -1,7 +1,7 @@
-"""Transactions as ZooKeeper writes them to its log: session, time, operation, and the digest of the tree after it.
+"""Transactions as ZooKeeper writes them to its log: session, time, operation, and the digest of the resulting tree.
 
-The types are the opcodes of the requests, but the fields differ: a transaction holds the request's effect, so a set
-holds the new version, and a failed create is an error.
+The types are the opcodes of the requests, but the fields differ: a transaction holds the request's effect. So a set
+holds the new version, and a failed request leaves only an error code.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _encode_number(fields: Fields) -> bytes:
 def _decode_closed(body: bytes, at: int) -> tuple[Fields, int]:
     """Decode the list of paths, which logs of old versions lack.
 
-    In an old log the digest may follow at once. It cannot be mistaken for a list, because as a list it would have two
-    empty paths.
+    In an old log the digest may follow at once. A list is not mistaken for a digest: a list of this size that begins
+    with the count 2 would hold two empty paths.
     """
     left = len(body) - at
     if left == 0 or (left == DIGEST.size and body.startswith(INT.pack(DIGEST_VERSION), at)):

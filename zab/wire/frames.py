@@ -117,5 +117,5 @@ class FrameReader(PartialFrame):
         return complete
 
     def _refuse(self, length: int, complete: list[bytes]) -> None:
-        """Raise for a length that is not allowed, and drop the complete frames before it."""
+        """Raise for a forbidden length, and so drop the complete frames before it. A subclass may return instead."""
         self._check(length)

@@ -107,7 +107,7 @@ _SHORT: Final = tuple("\0\0\0" + chr(length) for length in range(128))
 
 
 def texts(values: Iterable[str]) -> bytes:
-    """Encode a vector of texts, with one `encode` for all of them: there may be ten thousand names of children."""
+    """Encode a vector of texts, with one `encode` if all are short and ASCII: there may be ten thousand of them."""
     values = list(values)
     try:
         joined = "".join([_SHORT[len(value)] + value for value in values])

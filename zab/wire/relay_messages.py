@@ -45,7 +45,10 @@ class CatchUpRequest:
 
 @frozen
 class ReconfigureRequest:
-    """Change the membership: add and remove servers, or replace all `members`; only from version `expect`, if given."""
+    """Change the membership: add and remove servers, or replace all `members`.
+
+    If `expect` is given, the leader refuses the change unless the membership has this version.
+    """
 
     number: int
     joining: tuple[str, ...] = ()

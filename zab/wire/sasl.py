@@ -25,7 +25,7 @@ from zab.core.errors import WireError
 MECHANISM: Final = "DIGEST-MD5"
 SERVICE: Final = "zookeeper"
 HOST: Final = "zk-sasl-md5"
-"""The host name, and the realm, that ZooKeeper's clients and servers use everywhere."""
+"""The host name and the realm in every exchange of ZooKeeper's clients and servers."""
 
 CHALLENGE_BYTES_MAX: Final = 2048
 RESPONSE_BYTES_MAX: Final = 4096
@@ -46,7 +46,7 @@ _HEX: Final = re.compile(rb"[0-9a-f]{32}", re.IGNORECASE)
 
 
 class SaslError(WireError):
-    """The exchange failed. The text is for our log: the other side learns only that it failed."""
+    """The exchange failed. The text is for this side; the other side learns only that the exchange failed."""
 
 
 # -- tokens --------------------------------------------------------------------------------------------

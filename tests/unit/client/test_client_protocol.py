@@ -454,6 +454,30 @@ def test_a_server_that_does_not_take_the_watches_is_left() -> None:
         client.machine.receive(error_reply(SET_WATCHES_XID, 1, ErrorCode.UNIMPLEMENTED))
 
 
+def test_cancelled_removal_of_watches_reaches_the_watches() -> None:
+    client = connected()
+    heard = Heard()
+    client.ask(Op.ADD_WATCH, "/a", 0, watch=heard)
+    client.reply(Op.ADD_WATCH, 1, 0)
+    removal = client.ask(Op.REMOVE_WATCHES, "/a", int(WatchKind.ANY))
+    client.machine.cancel(removal.call)
+    client.reply(Op.REMOVE_WATCHES, 2)
+    assert heard.events == [WatchEvent(Event.PERSISTENT_WATCH_REMOVED, "/a")]
+    assert not any(client.book.lists())
+    assert removal.times == 0
+
+
+def test_cancelled_removal_without_watches_changes_nothing() -> None:
+    client = connected()
+    heard = Heard()
+    client.ask(Op.ADD_WATCH, "/a", 0, watch=heard)
+    client.reply(Op.ADD_WATCH, 1, 0)
+    client.machine.cancel(client.ask(Op.REMOVE_WATCHES, "/a", int(WatchKind.DATA)).call)
+    client.machine.receive(error_reply(2, 1, ErrorCode.NO_WATCHER))
+    assert heard.events == []
+    assert any(client.book.lists())
+
+
 def test_a_watch_of_a_cancelled_call_is_not_written_down() -> None:
     client, heard = connected(), Heard()
     outcome = client.ask(Op.GET_DATA, "/a", True, watch=heard)

@@ -76,7 +76,8 @@ class RequestReader(PartialFrame):
 class ReplyReader(PartialFrame):
     """Split a server's stream into replies and events.
 
-    If a frame has a forbidden length, `feed` first returns the complete replies before it, and the next `feed` raises.
+    `feed` raises `WireError` for a frame of a forbidden length. If complete replies precede the frame, `feed` first
+    returns them, and the next `feed` raises.
     """
 
     __slots__ = ()
