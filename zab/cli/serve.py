@@ -55,8 +55,8 @@ MEMBERSHIP_PAUSE_S = 1.0
     "from_file",
     is_flag=True,
     help="Use the servers of the file in place of those in the data directory. The last resort: stop ALL servers "
-    "first, and start ALL of them with this option. They must include a majority of the servers with the history. See "
-    "docs/howto/grow-a-server.md.",
+    "first, and start ALL of them with this option. Transactions that only the omitted servers have are lost. New "
+    "servers must not be a majority. See docs/howto/grow-a-server.md.",
 )
 @level_option("info")
 @format_option

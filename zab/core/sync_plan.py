@@ -34,8 +34,9 @@ class SyncPlan:
 def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
     """Return whether to send the rest of the snapshot at `held.zxid` and the log after it, instead of a new snapshot.
 
-    The learner keeps that log in memory until NEWLEADER, so the log must not be larger than the part that the
-    learner holds already. Nor may the log have more than `log_sync_entries_max` transactions.
+    The leader's history must contain the transaction `held.zxid`. The log after it must have at most
+    `log_sync_entries_max` transactions, because the learner keeps them in memory until NEWLEADER. Its estimated size
+    must be at most `held.size`, so that resuming sends no more than it saves.
     """
     zxid = held.zxid
     return (

@@ -260,7 +260,7 @@ class LoopMonitor:
                 self._cause = "the process got little or no CPU time: it was stopped, swapped out or starved"
             else:
                 self._cause = where(sys._current_frames().get(self._thread_id))
-            if repeated or late > REPEAT_S:  # The stall may never end: then this is the only line about it.
+            if repeated or late > REPEAT_S:  # `run` reports a stall at its end, and this one may never end
                 self._watchdog.report(Stall(self._watchdog.name, late, f"not over yet: {self._cause}", now))
 
 

@@ -80,7 +80,10 @@ class Links:
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
     def accept(self, link: Link) -> Link | None:
-        """Make this the current link of its peer. Return the link that it replaces, if any, and ignore its messages."""
+        """Make `link` the current link of its peer. Return the link that it replaces, or None.
+
+        The replaced link is closed, and its further messages are ignored.
+        """
         old = self.accepted.get(link.peer)
         if old is not None:
             old.over = True

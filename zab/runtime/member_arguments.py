@@ -50,9 +50,9 @@ class MemberHooks:
     """The functions of the application that a member calls in the event loop. They must be set before it runs."""
 
     on_leader_message: MessageHandler = ignore_message
-    """Called at the leader with each message that a member has sent to it."""
+    """Called at the leader with each message that a member has sent by `tell_leader`."""
     on_member_message: MessageHandler = ignore_message
-    """Called at a follower or observer with each message of its leader."""
+    """Called at a follower or observer with each message that the leader has sent by `tell_members`."""
     on_membership: OnMembership = ignore_membership
     """Called with each membership: see `Member.on_membership`."""
     on_turn: Callable[[], None] = ignore_turn

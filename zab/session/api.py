@@ -116,10 +116,11 @@ class Session(ABC):
     @property
     @abstractmethod
     def heard_at(self) -> float:
-        """The send time, on Trio's clock, of the last request of this session that a leader is known to have received.
+        """The send time, on Trio's clock, of the last request that is known to have renewed this session at a leader.
 
-        The session cannot expire before this time plus `timeout_ms`. Only the attachment to a server with a quorum and
-        each `sync` renew this time: no other reply proves that a leader exists.
+        The session cannot expire before this time plus `timeout_ms`. Only the creation or attachment of the session at
+        a server with a quorum and each `sync` count: the reply to a ping or a read may come from a server that has lost
+        its leader, and a write does not renew the session.
         """
 
     @property

@@ -1,8 +1,9 @@
 """Policies of a simulated power failure: they decide which unsynced changes of a memory disk survive.
 
-Both policies lose all of these changes, keep all, keep the oldest, or keep any sectors. They differ for a sector that
-was written more than once, and for names. Scripts of simulated runs record the answers of `choose`, so a policy must
-not change the order of its calls.
+For the writes to a file, `choose` picks one of four outcomes: all are lost, all survive, the oldest survive, or any set
+of sectors survives. With `OrderedSectors`, a sector that loses a write also loses its later ones, and names have the
+same four outcomes. With `AnySectors`, each write to a sector and each name survives or not by itself. Scripts of
+simulated runs record the answers of `choose`, so a policy must not change the order of its calls.
 """
 
 from __future__ import annotations

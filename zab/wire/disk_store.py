@@ -106,7 +106,8 @@ def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
             continue
         says = txn.digest is not None and txn.digest[0] == DIGEST_VERSION
         if not says and found is None:
-            found = store.digest.value  # the tree before a transaction without a digest
+            # of the tree before the first transaction without a digest since the last one with a digest
+            found = store.digest.value
         store.apply(txn.zxid, store_txn(txn, store.tree))
         applied += 1
         if txn.digest is not None and says:

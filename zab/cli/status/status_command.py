@@ -124,7 +124,10 @@ def _newest(rows: Iterable[ServerRow]) -> int:
 
 
 def _with_lags(rows: Sequence[ServerRow], newest: int | None) -> tuple[ServerRow, ...]:
-    """Add the lag of servers that report only themselves, because they do not report their lag."""
+    """Compute the lag of rows without one, such as those from client ports: their distance from `newest`.
+
+    A row of another epoch than `newest` keeps no lag, because zxids of different epochs cannot be subtracted.
+    """
     newest = _newest(rows) if newest is None else newest
     return tuple(
         evolve(row, lag=max(0, newest - row.zxid))

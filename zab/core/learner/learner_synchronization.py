@@ -185,7 +185,7 @@ class LearnerSynchronization(LearnerPhase):
         )
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
-        """Log a batch. If a snapshot has arrived and is not installed, keep the batch until then."""
+        """Log a batch. If a received snapshot is not installed yet, keep the batch until it is."""
         if self._snapshot is not None:
             raise RemoteProtocolError(f"a transaction in the middle of a snapshot, in {self.name}")
         batch = message.batch

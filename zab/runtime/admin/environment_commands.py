@@ -1,4 +1,4 @@
-"""Commands about the machine of a server. Keys that mention Java have Python's values."""
+"""The commands `environment` and `system_properties`. Keys that begin with `java.` have what is nearest in Python."""
 
 from __future__ import annotations
 

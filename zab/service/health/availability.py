@@ -36,7 +36,7 @@ class Outages:
 
 
 class Availability:
-    """The outages of a server since its start, when it begins to look for a leader."""
+    """Measures the outages of a server. The first one begins at the start, because the server is LOOKING then."""
 
     def __init__(self, now: float) -> None:
         self.elections: deque[PastElection] = deque(maxlen=ELECTIONS_KEPT)
