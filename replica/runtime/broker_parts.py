@@ -76,7 +76,7 @@ def build_parts(
         deletion=config.deletion,
     )
     internal_topics = InternalTopics(topics, config.offsets, config.transactions_topic)
-    producer_ids = ProducerIdManager(me, membership.session)
+    producer_ids = ProducerIdManager(me, membership.session, log)
     topic_configs = TopicConfigs(config.log, log)
     limits = evolve(config.logs, open_files_max=share.logs)
     log_manager = LogManagerRuntime(
