@@ -298,11 +298,16 @@ async def cluster_id(
 
     If the node was lost, a broker that has the id in its directories writes it again. Two cases raise `WrongIdentity`.
     If the store has a cluster without an id, and the directories have none either, a new id would differ from that of
-    other brokers. If the directories have an id, but the store has no cluster, it is probably the wrong store.
+    other brokers. If the directories have an id, but the store has no cluster, it is probably the wrong store. Raise
+    `DamagedNode` if the node exists but cannot be parsed.
     """
     known = known_cluster(directories)
     while True:
-        if (found := await _stored_cluster_id(session)) is not None:
+        try:
+            found = await _stored_cluster_id(session)
+        except DamagedNode as damaged:
+            raise DamagedNode(f"{damaged}: {_cluster_id_repair(known)}") from None
+        if found is not None:
             return found
         await session.ensure_path(znodes.CLUSTER_ID.rpartition("/")[0])
         ident = znodes.new_topic_id(random_bytes) if known is None else known
@@ -332,6 +337,16 @@ async def _stored_cluster_id(session: zab.Session) -> str | None:
         return znodes.read_cluster_id((await session.get(znodes.CLUSTER_ID))[0])
     except zab.NoNode:
         return None
+
+
+def _cluster_id_repair(known: str | None) -> str:
+    """Return what to do about a damaged cluster id. `known` is the id in this broker's log directories."""
+    if known is None:
+        return (
+            "delete the node, and first start a broker that was part of the cluster: it writes the id of its log "
+            "directories again"
+        )
+    return f"delete the node, and this broker writes it again with the id of its log directories, {known}"
 
 
 async def _was_used(session: zab.Session) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import trio
 
 from kraft_controller.cli.store_connection import json_option
 from replica.cli.command_config import CommandConfig, read_command_config
@@ -23,10 +24,14 @@ from replica.runtime.network.broker_connection import (
 )
 from zab.cli.kit.failures import Misused, run_in_trio
 from zab.cli.kit.options import SECONDS, not_here
+from zab.cli.kit.output import progress
 from zab.cli.kit.verb_group import Arguments, Handler, Verbs, params_of
+from zab.host.logs import RateLimit
 
 BOOTSTRAP: Final = "127.0.0.1:9092"
 FILE: Final = click.Path(path_type=Path)
+ELECTION_S: Final = 2.0
+"""The time for which retries because of an error code are not reported."""
 _AT_BROKERS: Final = "this command needs a broker: --bootstrap HOST:PORT"
 
 
@@ -95,6 +100,25 @@ class BrokerVerbs(Verbs):
         super().__init__(*arguments, connect=with_client, common=verb_options, **options)
 
 
+class RetryReport:
+    """Reports on stderr that a command retries a temporary error, at most every ten seconds.
+
+    A broker that cannot be reached is reported at once; another error only after `ELECTION_S`, since elections and the
+    creation of topics on demand usually end before.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._limit = RateLimit()
+
+    def on_retry(self, error: Exception, waited_s: float) -> None:
+        if not isinstance(error, Unreachable) and waited_s < ELECTION_S:
+            return
+        if self._limit.suppressed("retry", trio.current_time()) is None:
+            return
+        progress(f"{error}; retrying for up to {self._patience_s - waited_s:.0f} s")
+
+
 def with_client(handler: Handler, arguments: Arguments) -> int:
     """Run the handler with a client. A broker error ends the command with one line on stderr."""
     file = CommandConfig() if arguments.command_config is None else read_command_config(arguments.command_config)
@@ -102,7 +126,8 @@ def with_client(handler: Handler, arguments: Arguments) -> int:
     tls, identity = _tls(arguments) or file.tls, arguments.login or file.identity
 
     async def main() -> int:
-        settings = ClientSettings(request_s=arguments.within, patience_s=arguments.within)
+        report = RetryReport(arguments.within)
+        settings = ClientSettings(request_s=arguments.within, patience_s=arguments.within, on_retry=report.on_retry)
         async with connect(bootstrap, settings, tls, identity) as client:
             return await handler(client, arguments)
 

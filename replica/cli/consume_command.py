@@ -274,7 +274,11 @@ async def _start(client: Client, arguments: Arguments) -> list[Position]:
             for where in leaders
         ]
 
-    return await client.patiently(once)
+    positions = await client.patiently(once)
+    for each in positions:
+        if arguments.offset is not None and each.end is not None and arguments.offset > each.end:
+            progress(f"{each.where} ends at offset {each.end}: it has no records from offset {arguments.offset} on")
+    return positions
 
 
 async def _first(client: Client, leader: int, where: TopicPartition, arguments: Arguments, end: int) -> int:

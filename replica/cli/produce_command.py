@@ -12,7 +12,7 @@ import trio
 
 from kraft_controller.core.names import TopicPartition
 from replica.cli.bootstrap import verb_options, with_client
-from replica.cli.topic import check_partitions, no_such_topic
+from replica.cli.topic import check_partitions, no_such_topic, raise_for_topic
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import raise_for
@@ -151,7 +151,7 @@ class Producer:
             if unknown and trio.current_time() > began + APPEARS_S:
                 why = "and topics are not created on demand (auto.create.topics.enable)"
                 raise Failed(f"{await no_such_topic(self._client, self._topic)}, {why}")
-            raise_for(topic.error_code, f"topic {self._topic}")
+            raise_for_topic(topic.error_code, self._topic)
             return sorted(each.partition_index for each in topic.partitions)
 
         async def identify() -> tuple[int, int]:

@@ -8,10 +8,11 @@ from typing import Any, Final
 import zab
 from kraft_controller.runtime.registration import BrokerIdTaken
 from kraft_controller.wire.broker_identity import WrongIdentity
+from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import KafkaError
 from zab.cli.kit.failures import run_in_trio
 
-EXPECTED: Final = (zab.ZabError, OSError, WrongIdentity, BrokerIdTaken, KafkaError)
+EXPECTED: Final = (zab.ZabError, OSError, WrongIdentity, BrokerIdTaken, DamagedNode, KafkaError)
 
 
 def run(function: Callable[..., Awaitable[object]], *arguments: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import TopicPartition, wrong_with_name
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import raise_for
@@ -19,7 +19,7 @@ async def leaders_of(client: Client, topic: str, wanted: Collection[int]) -> dic
     [found] = (await client.metadata([topic])).topics
     if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise Failed(await no_such_topic(client, topic))
-    raise_for(found.error_code, f"topic {topic}")
+    raise_for_topic(found.error_code, topic)
     leaders = {each.partition_index: each.leader_id for each in found.partitions}
     check_partitions(topic, leaders, wanted)
     missing = [number for number in sorted(wanted or leaders) if leaders[number] < 0]
@@ -28,6 +28,12 @@ async def leaders_of(client: Client, topic: str, wanted: Collection[int]) -> dic
         which = f"{named if missing else 'topic '}{topic}"
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"no leader of {which}")
     return {TopicPartition(topic, number): leaders[number] for number in sorted(wanted or leaders)}
+
+
+def raise_for_topic(code: int, topic: str) -> None:
+    """Raise `KafkaError` unless `code` is 0. If the name is illegal, the error gives the rule."""
+    why = wrong_with_name(topic) if code == ErrorCode.INVALID_TOPIC_EXCEPTION else None
+    raise_for(code, f"topic {topic}", why)
 
 
 def check_partitions(topic: str, there: Collection[int], wanted: Collection[int]) -> None:

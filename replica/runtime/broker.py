@@ -33,6 +33,7 @@ from replica.runtime.logs import Log
 from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.network.control_plane_listener import ControlPlaneListener
 from replica.runtime.network.descriptor_share import share_descriptors
+from replica.runtime.replication.log_dir_failures import LogDirFailureHandler
 from replica.runtime.request_table import request_handlers
 from zab.host.process_tuning import open_files_limit
 from zab.host.watchdog import Stall, Watchdogs
@@ -61,6 +62,9 @@ class Broker:
         )
         self._requests_watchdog = self.watchdogs.add("client requests")
         self.parts = build_parts(config, self._open, self.share, self.log, self.watchdogs, self._limit_connections)
+        self._log_dir_failures = LogDirFailureHandler(
+            BrokerId(config.id), self.parts.log_manager, self.parts.replica_manager, self.log
+        )
         self._has_room = trio.Event()
         """Set when full log directories have space for new records again, as far as retention allows."""
 
@@ -103,7 +107,7 @@ class Broker:
             nursery.start_soon(self.watchdogs.run)
             watermarks = parts.replica_manager.core.high_watermarks
             nursery.start_soon(parts.log_manager.run, watermarks, parts.replica_manager.logs_retired)
-            nursery.start_soon(parts.log_dir_failures.run)
+            nursery.start_soon(self._log_dir_failures.run)
             nursery.start_soon(self._make_room)
             nursery.start_soon(parts.auto_creation.run)
             await nursery.start(parts.group_coordinator.run)
@@ -190,7 +194,7 @@ class Broker:
     async def _follow_store(self, session: zab.Session) -> None:
         """Run the tasks that use the session with the store, while it lasts."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.parts.log_dir_failures.notify_controller, session)
+            nursery.start_soon(self._log_dir_failures.notify_controller, session)
             nursery.start_soon(self.parts.dynamic_configs.feed.run, session)
             nursery.start_soon(self.parts.access.follow, session)
 

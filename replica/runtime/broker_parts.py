@@ -26,7 +26,6 @@ from replica.runtime.network.descriptor_share import DescriptorShare
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.replication.alter_partition_sender import AlterPartitionPace
 from replica.runtime.replication.fetcher_tasks import FetcherSettings
-from replica.runtime.replication.log_dir_failures import LogDirFailureHandler
 from replica.runtime.replication.log_manager_runtime import LogManagerRuntime
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
 from replica.runtime.store.auto_topic_creation_manager import AutoTopicCreationManager
@@ -49,7 +48,6 @@ class BrokerParts:
     topic_configs: TopicConfigs
     dynamic_configs: DynamicConfigManager
     log_manager: LogManagerRuntime
-    log_dir_failures: LogDirFailureHandler
     replica_manager: ReplicaManagerRuntime
     group_coordinator: GroupCoordinatorRuntime
     transaction_coordinator: TransactionCoordinatorRuntime
@@ -78,7 +76,7 @@ def build_parts(
         deletion=config.deletion,
     )
     internal_topics = InternalTopics(topics, config.offsets, config.transactions_topic)
-    producer_ids = ProducerIdManager(me, membership.session)
+    producer_ids = ProducerIdManager(me, membership.session, log)
     topic_configs = TopicConfigs(config.log, log)
     limits = evolve(config.logs, open_files_max=share.logs)
     log_manager = LogManagerRuntime(
@@ -152,7 +150,6 @@ def build_parts(
         topic_configs=topic_configs,
         dynamic_configs=dynamic_configs,
         log_manager=log_manager,
-        log_dir_failures=LogDirFailureHandler(me, log_manager, replica_manager, log),
         replica_manager=replica_manager,
         group_coordinator=group_coordinator,
         transaction_coordinator=transaction_coordinator,

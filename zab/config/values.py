@@ -106,7 +106,9 @@ def or_default(value: str) -> int | None:
     try:
         number: int = any_long(value)
     except ValueError:
-        raise ValueError("a whole number; 0 or less: the default") from None
+        too_large = value.strip().lstrip("+").isdecimal()
+        limit = f" of at most {LONG_MAX}" if too_large else ""
+        raise ValueError(f"a whole number{limit}; 0 or less: the default") from None
     return None if number <= 0 else number
 
 

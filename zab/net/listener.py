@@ -8,8 +8,9 @@ too many connections, or if the port is full and no connection of its pool is ha
 from __future__ import annotations
 
 import errno
+import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, Final, Protocol
 
@@ -25,6 +26,11 @@ EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EN
 The errors are temporary. Meanwhile the kernel queues connections, and the port tries again every `EXHAUSTED_PAUSE_S`.
 """
 EXHAUSTED_PAUSE_S: Final = 0.1
+ACCEPTED_MAX: Final = 64
+"""The number of connections that one listener accepts in one pass of the event loop.
+
+With one for each pass, a client would wait behind a burst for as many passes as the burst has connections.
+"""
 
 
 async def listen(host: str | None, port: int, purpose: str) -> list[trio.SocketListener]:
@@ -168,8 +174,33 @@ class LimitedListener:
                         raise
                     self._log.warn_rate_limited("cannot_accept", error.errno, port=self._port, why=error.strerror)
                     await trio.sleep(EXHAUSTED_PAUSE_S)
-                else:
-                    nursery.start_soon(self._admit, stream)
+                    continue
+                nursery.start_soon(self._admit, stream)
+                for another in self._waiting(listener):
+                    nursery.start_soon(self._admit, another)
+
+    def _waiting(self, listener: trio.abc.Listener[Any]) -> Iterator[trio.SocketStream]:
+        """Accept further connections that the kernel has queued, without waiting.
+
+        Stop at the first error, which the next `accept` meets again if it lasts. Stop also at the limit of descriptors:
+        a refused connection keeps its descriptor until the next pass of the event loop.
+        """
+        if not isinstance(listener, trio.SocketListener):
+            return
+        descriptors_max = self._limits().descriptors_max
+        listening = socket.socket(fileno=listener.socket.fileno())
+        try:
+            listening.setblocking(False)
+            for _ in range(ACCEPTED_MAX - 1):
+                try:
+                    accepted, _ = listening.accept()
+                except OSError:
+                    return
+                yield trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+                if descriptors_max is not None and accepted.fileno() >= descriptors_max:
+                    return
+        finally:
+            listening.detach()  # the descriptor belongs to `listener`
 
     async def _admit(self, stream: trio.abc.Stream) -> None:
         host, peer = peer_name(stream)

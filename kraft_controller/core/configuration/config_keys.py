@@ -80,13 +80,15 @@ class Key:
         bound = {"int": INT_MAX, "long": LONG_MAX}.get(self.kind)
         least = self.least if self.least is not None else None if bound is None else -bound - 1
         most = self.most if self.most is not None else bound
-        wanted = f"a {'whole ' if whole else ''}number{_span(least, most)}"
+        wanted = f"a {'whole ' if whole else ''}number"
         try:
             number = int(text) if whole else float(text)
-        except ValueError:
-            raise self._wrong(text, wanted) from None
-        if not (least is None or number >= least) or not (most is None or number <= most):
-            raise self._wrong(text, wanted)
+        except ValueError:  # of more digits than Python converts, too
+            too_large = most is not None and whole and text.lstrip("+").isdecimal()
+            raise self._wrong(text, wanted + _span(least, most, too_large=too_large)) from None
+        too_large = most is not None and number > most
+        if too_large or not (least is None or number >= least):
+            raise self._wrong(text, wanted + _span(least, most, too_large=too_large))
         return number
 
     def _choice(self, word: str, text: str) -> None:
@@ -97,10 +99,11 @@ class Key:
         return ConfigError(f"{self.name}={text}: expected {wanted}", wanted)
 
 
-def _span(least: float | None, most: float | None) -> str:
+def _span(least: float | None, most: float | None, *, too_large: bool) -> str:
+    """Describe the limits. The greatest number of the type is left out, unless the number is too large."""
     if least is None and most is None:
         return ""
-    if most in (None, INT_MAX, LONG_MAX):
+    if most is None or (most in (INT_MAX, LONG_MAX) and not too_large):
         return f", {least} or more" if least is not None else ""
     return f" from {least} to {most}"
 

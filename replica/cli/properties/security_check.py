@@ -9,7 +9,7 @@ from typing import Final
 
 from replica.cli.properties.listeners import PROTOCOL_MAP
 from replica.cli.properties.properties_source import PropertiesSource
-from replica.cli.properties.security_properties import JAAS, key_store_of
+from replica.cli.properties.security_properties import JAAS, SASL, TLS, key_store_of
 from replica.core.security.acl_authorization import AclSettings
 from replica.core.security.sasl_plain import PLAIN
 from replica.runtime.configuration.broker_config import PLAINTEXT, Listener, Peers
@@ -37,6 +37,7 @@ def advise(
     _nameless_supers(source, every, acls)
     _unknown_peers(source, brokers, peers)
     _jaas_of_no_mechanism(source, {each.name for each in every})
+    _unused(source, every)
     for each in every:
         if each.tls is not None and not (each is controller and _is_as(brokers, controller)):
             _anybodys_certificate(source, each)
@@ -119,6 +120,23 @@ def _jaas_of_no_mechanism(source: PropertiesSource, names: Collection[str]) -> N
             source.warn(
                 key, f"without effect: set it for a mechanism, for example listener.name.{name.lower()}.plain.{JAAS}"
             )
+
+
+def _unused(source: PropertiesSource, listeners: Sequence[Listener]) -> None:
+    """Warn about keys of TLS and SASL that no listener uses. Their values are not checked: a file that a key names may
+    be missing."""
+    groups = (
+        ("TLS", "SSL or SASL_SSL", TLS, {each.name for each in listeners if each.tls is not None}),
+        ("SASL", "SASL_PLAINTEXT or SASL_SSL", SASL, {each.name for each in listeners if each.sasl is not None}),
+    )
+    for what, protocols, keys, users in groups:
+        for key in sorted(keys):
+            if key in source and source.text(key) and not users:
+                source.warn(key, f"without effect: no listener uses {what} (protocol {protocols})")
+            for each in listeners:
+                own = f"listener.name.{each.name.lower()}.{key}"
+                if own in source and each.name not in users:
+                    source.warn(own, f"without effect: this listener does not use {what} (protocol {protocols})")
 
 
 def _anybodys_certificate(source: PropertiesSource, listener: Listener) -> None:

@@ -37,7 +37,8 @@ TLS: Final = frozenset({
     "ssl.protocol", "ssl.enabled.protocols", "ssl.cipher.suites", "ssl.endpoint.identification.algorithm",
     "ssl.principal.mapping.rules",
 })  # fmt: skip
-OF_LISTENERS: Final = TLS | {"sasl.enabled.mechanisms", "connections.max.reauth.ms", JAAS}
+SASL: Final = frozenset({"sasl.enabled.mechanisms", "connections.max.reauth.ms"})
+OF_LISTENERS: Final = TLS | SASL | {JAAS}
 """Keys that may be set for one listener, with its name as a prefix."""
 HARMLESS: Final = frozenset({
     "ssl.provider", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.secure.random.implementation",

@@ -6,7 +6,7 @@ first lookup creates the topic.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import trio
@@ -27,6 +27,8 @@ from replica.wire.schemas.group_schemas import (
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
+KEYS_AT_ONCE: Final = 256
+"""The number of keys of one request that are looked up before other tasks run."""
 
 
 class LeaderLookup(Protocol):
@@ -87,10 +89,8 @@ class CoordinatorLookup:
     async def find(self, request: Request[FindCoordinatorRequest]) -> FindCoordinatorResponse:
         body, kind = request.body, request.body.key_type
         if request.version >= 4:
-            return FindCoordinatorResponse(
-                coordinators=[await self._one(key, kind, request.listener) for key in body.coordinator_keys]
-            )
-        one = await self._one(body.key, kind, request.listener)
+            return FindCoordinatorResponse(coordinators=await self._all(body.coordinator_keys, kind, request.listener))
+        [one] = await self._all([body.key], kind, request.listener)
         return FindCoordinatorResponse(
             error_code=one.error_code,
             error_message=one.error_message,
@@ -99,20 +99,36 @@ class CoordinatorLookup:
             port=one.port,
         )
 
-    async def _one(self, key: str, kind: int, listener: str) -> Coordinator:
-        try:
-            broker, endpoint = await self._find(key, kind, listener)
-        except KafkaError as error:
-            return Coordinator(key, node_id=-1, port=-1, error_code=error.code, error_message=error.text)
-        return Coordinator(key, broker, endpoint.host, endpoint.port)
+    async def _all(self, keys: Sequence[str], kind: int, listener: str) -> list[Coordinator]:
+        """Look up all keys. The number of partitions is read once for `KEYS_AT_ONCE` keys, and the read lets other
+        tasks run; one read for each key would cost a pass of the event loop each."""
+        found: list[Coordinator] = []
+        for start in range(0, len(keys), KEYS_AT_ONCE):
+            some = keys[start : start + KEYS_AT_ONCE]
+            try:
+                topic = self._topic(kind)
+                count = await topic.count()
+            except KafkaError as error:
+                return found + [_failed(key, error) for key in keys[start:]]
+            found.extend(self._one(key, topic.topic, count, listener) for key in some)
+        return found
 
-    async def _find(self, key: str, kind: int, listener: str) -> tuple[BrokerId, Endpoint]:
+    def _topic(self, kind: int) -> CoordinatorTopicLookup:
         topic = self.topics.get(kind)
         if topic is None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"unsupported coordinator type {kind}: use 0 (group) or 1 (transaction)"
             )
-        where = TopicPartition(topic.topic, partition_of(key, await topic.count()))
+        return topic
+
+    def _one(self, key: str, topic: str, partitions: int, listener: str) -> Coordinator:
+        try:
+            broker, endpoint = self._find(TopicPartition(topic, partition_of(key, partitions)), listener)
+        except KafkaError as error:
+            return _failed(key, error)
+        return Coordinator(key, broker, endpoint.host, endpoint.port)
+
+    def _find(self, where: TopicPartition, listener: str) -> tuple[BrokerId, Endpoint]:
         leader = self.metadata.leader(where)
         if leader is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{where} has no live leader")
@@ -121,3 +137,7 @@ class CoordinatorLookup:
             text = f"broker {leader}, the leader of {where}, has no listener {listener}"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return leader, endpoint
+
+
+def _failed(key: str, error: KafkaError) -> Coordinator:
+    return Coordinator(key, node_id=-1, port=-1, error_code=error.code, error_message=error.text)

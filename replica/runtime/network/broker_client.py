@@ -21,7 +21,9 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.errors import KafkaError
 from replica.runtime.authentication.sasl_client import Identity
 from replica.runtime.network.broker_connection import (
+    CLOSED_BY_BROKER,
     BrokerConnection,
+    CannotConnect,
     ClientSettings,
     Unreachable,
     raise_for,
@@ -70,7 +72,8 @@ class Client:
             try:
                 return await self._ask_at(address, api, body, version_max)
             except Unreachable as error:
-                failures.append(f"{address[0]}:{address[1]}: {error}")
+                known = isinstance(error, CannotConnect)
+                failures.append(str(error) if known else f"{address[0]}:{address[1]}: {error}")
         raise Unreachable("; ".join(failures) or "no broker address is known")
 
     async def ask_broker(self, broker: int, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
@@ -113,6 +116,7 @@ class Client:
                 retriable = isinstance(error, Unreachable) or error.code.retriable
                 if not retriable or trio.current_time() + pause - began > self.settings.patience_s:
                     raise
+                self.settings.on_retry(error, trio.current_time() - began)
             await trio.sleep(pause)
             pause = min(pause * 2, 2.0)
 
@@ -180,7 +184,10 @@ class Client:
         except trio.TooSlowError:
             raise Unreachable(f"no connection within {self.settings.request_s} s") from None
         except (OSError, trio.BrokenResourceError) as error:
-            raise unreachable(error) from error
+            made = unreachable(error)
+            if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and str(made) != CLOSED_BY_BROKER:
+                made = CannotConnect(f"cannot connect to {host}:{port}: {made}")
+            raise made from error
 
     async def aclose(self) -> None:
         """Close all connections. Pending and later requests raise `Unreachable`."""

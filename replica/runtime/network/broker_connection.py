@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import socket
 import ssl
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import trio
@@ -38,17 +41,27 @@ class Unreachable(Exception):
     reasons."""
 
 
+class CannotConnect(Unreachable):
+    """No connection to an address could be made. The message contains the address."""
+
+
+def _ignore(error: Exception, waited_s: float) -> None:
+    pass
+
+
 @frozen
 class ClientSettings:
     """request_s    time limit for one connection attempt, or one request
     patience_s   time for which a temporary error is retried, for example during the election of a leader
     reply_bytes_max  the limit of one response; a longer one breaks the connection
+    on_retry     called before each retry with the error and the seconds since the first attempt
     """
 
     client_id: str = "zab-broker"
     request_s: float = 30.0
     patience_s: float = 30.0
     reply_bytes_max: int = 256 * 1024 * 1024
+    on_retry: Callable[[Exception, float], None] = _ignore
 
 
 class BrokerConnection:
@@ -158,8 +171,17 @@ def _reason(error: BaseException) -> str:
     """Return the reason of an error. A group of errors, one for each address of a host, gives all their reasons."""
     cause = error.__cause__ or error
     if isinstance(cause, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(str(each) for each in cause.exceptions))
-    return str(cause)
+        return "; ".join(dict.fromkeys(_reason_of_one(each) for each in cause.exceptions))
+    return _reason_of_one(cause)
+
+
+def _reason_of_one(error: BaseException) -> str:
+    """Return the reason of an error of the system without its number and the address, which Trio adds."""
+    if not isinstance(error, OSError) or isinstance(error, ssl.SSLError):
+        return str(error)
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 def raise_for(code: int, what: str, text: str | None = None) -> None:

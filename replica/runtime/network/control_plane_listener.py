@@ -58,14 +58,14 @@ class _ReportingStream(trio.abc.Stream):
 
 
 class ControlPlaneListener:
-    """Accepts connections of controllers, and passes each authorized one to `serve`."""
+    """Accepts connections of controllers, and passes each authorized one to `serve`, with its host."""
 
     def __init__(
         self,
         listener: Listener,
         security: ListenerSecurity,
         settings: ConnectionLimits,
-        serve: Callable[[trio.abc.Stream], Awaitable[None]],
+        serve: Callable[[trio.abc.Stream, str], Awaitable[None]],
         trusts: Callable[[str, str], bool],
         log: Log,
         ready: Callable[[], Awaitable[object]] = trio.lowlevel.checkpoint,
@@ -96,7 +96,7 @@ class ControlPlaneListener:
             with accepted.half_open() as wait:
                 stream = await self._authorized(accepted.stream, accepted.host)
                 if stream is not None:
-                    await self._serve(_ReportingStream(stream, wait.shown))
+                    await self._serve(_ReportingStream(stream, wait.shown), accepted.host)
         finally:
             await trio.aclose_forcefully(accepted.stream)
 

@@ -11,6 +11,7 @@ import zab
 from kraft_controller.core.names import BrokerId
 from kraft_controller.wire import znodes
 from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.logs import Log
 from replica.runtime.store.store_call import call_store
 
 BLOCK: Final = 1_000
@@ -20,22 +21,28 @@ GREATEST: Final = 2**63 - 1
 class ProducerIdManager:
     """Returns each id once. When the broker stops, the rest of its block stays unused."""
 
-    def __init__(self, me: BrokerId, session: Callable[[], zab.Session | None]) -> None:
+    def __init__(self, me: BrokerId, session: Callable[[], zab.Session | None], log: Log) -> None:
         self._me = me
         self._session = session
+        self._log = log
         self._next, self._end = 0, 0
         self._reservation = trio.Lock()
 
     async def take(self) -> int:
-        """Return an unused id. Raises `KafkaError` if no new block can be reserved."""
+        """Return an unused id. Raises `KafkaError` if no new block can be reserved. Its code is retriable only if the
+        cause may be temporary; a damaged node is not."""
         while self._next >= self._end:
             async with self._reservation:
                 if self._next >= self._end:
                     try:
                         self._next, self._end = await call_store(self._session(), self._block)
                     except KafkaError as error:
-                        # Producers retry after this code.
-                        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.text) from error
+                        node = znodes.PRODUCER_IDS
+                        self._log.warn_rate_limited("producer_ids_unavailable", node, node=node, why=error.text)
+                        # Every producer retries after the first code. Some do not after the code of a lost session.
+                        retriable = error.code.retriable
+                        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if retriable else ErrorCode.UNKNOWN_SERVER_ERROR
+                        raise KafkaError(code, error.text) from error
         taken = self._next
         self._next += 1
         return taken

@@ -355,6 +355,21 @@ def test_most_silent_connection_is_closed_for_a_new_one() -> None:
     run(test)
 
 
+def test_malformed_frames_are_logged_once_per_host(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        server = CommandServer(ControllerCommandHandler(lambda: BrokerEpoch(5), lambda command: {}))
+        for number in range(50):
+            ours, theirs = trio.testing.memory_stream_pair()
+            await Frames(ours).send(b"not a command")
+            await server.serve(theirs, f"10.0.0.{number % 2}")
+        lines = [record.getMessage() for record in caplog.records]
+        assert [line.partition(":")[0] for line in lines] == [
+            f"closed a command connection of 10.0.0.{host}" for host in (0, 1)
+        ]
+
+    run(test)
+
+
 def test_missing_endpoint_is_named() -> None:
     with pytest.raises(OSError, match="broker 1 has no endpoint CONTROL"):
         endpoint_of(Broker(ONE, BrokerEpoch(1), (Endpoint("PLAINTEXT", "h", 1),)), "CONTROL")

@@ -259,6 +259,24 @@ def test_lost_cluster_id_is_restored_from_directories(tmp_path: Path) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("data", [b"\xff\xfe garbage", b"", b'{"version":"1"}', b'{"version":"1","id":7}'])
+def test_damaged_cluster_id_is_reported_with_its_repair(data: bytes, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with led(tmp_path / "store", {1: None}) as (here, _):
+            before = tmp_path / "before"
+            claim([before], "a-name", BrokerId(1))
+            await here.session.ensure_path("/cluster")
+            await here.session.create(znodes.CLUSTER_ID, data)
+            with pytest.raises(znodes.DamagedNode, match=r"^/cluster/id: .*first start a broker that was part of"):
+                await cluster_id(here.session, ones, [tmp_path / "fresh"])
+            with pytest.raises(znodes.DamagedNode, match=r"^/cluster/id: .*delete the node, and this broker writes"):
+                await cluster_id(here.session, ones, [before])
+            await here.session.delete(znodes.CLUSTER_ID)
+            assert await cluster_id(here.session, ones, [before]) == "a-name"
+
+    run(test)
+
+
 class Early:
     """A session that asks for the first time right before somebody else has made what it asks for."""
 

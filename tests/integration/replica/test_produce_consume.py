@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import trio
 
+from kraft_controller.core.names import wrong_with_name
 from replica.cli import main
 from tests.integration.brokers import Cluster, cluster
 
@@ -66,6 +67,29 @@ async def test_missing_objects_are_reported_at_once(tmp_path: Path) -> None:
             assert (done.returncode, why in done.stderr.decode()) == (1, True), done.stderr.decode()
 
 
+async def test_illegal_topic_name_is_reported_with_the_rule(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        for verb in ("produce", "consume"):
+            command = [sys.executable, "-m", "replica.cli", verb, "a b", "--bootstrap", brokers.hosts]
+            done = await trio.run_process(command, stdin=b"x", capture_stderr=True, check=False, env=dict(os.environ))
+            told = done.stderr.decode()
+            assert (done.returncode, str(wrong_with_name("a b")) in told) == (1, True), told
+
+
+async def test_offset_after_the_end_is_reported(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as brokers:
+        await run(brokers, "produce", "t", given=b"one\ntwo\n")
+        for offset, told in (
+            (99_999_999, "t-0 ends at offset 2: it has no records from offset 99999999 on\n"),
+            (2, ""),
+        ):
+            command = [sys.executable, "-m", "replica.cli", "consume", "t", "--until-end", "--bootstrap", brokers.hosts]
+            done = await trio.run_process(
+                [*command, "--partition", "0", "--offset", str(offset)], capture_stdout=True, capture_stderr=True
+            )
+            assert (done.stdout, done.stderr.decode()) == (b"", told)
+
+
 async def test_written_records_are_reported_as_json(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         told = json.loads(await run(brokers, "produce", "t", "--json", given=b"one\ntwo\n"))
@@ -92,5 +116,7 @@ async def test_failed_run_reports_the_written_records_and_the_line_where_it_stop
 def test_unreachable_broker_and_contradicting_options_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["consume", "t", "--bootstrap", "127.0.0.1:1", "--within", "0.2"]) == 1
-    assert "127.0.0.1:1" in capsys.readouterr().err
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("cannot connect to 127.0.0.1:1: Connection refused; retrying for up to ")
+    assert last.endswith(": cannot connect to 127.0.0.1:1: Connection refused")
     assert main(["consume", "t", "--offset", "1", "--from-beginning"]) == 2

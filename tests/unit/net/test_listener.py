@@ -141,6 +141,41 @@ async def test_descriptors_beyond_the_limit_are_refused() -> None:
             assert await echoes(another), "limits are read for every connection"
 
 
+async def test_burst_is_accepted_in_a_few_passes_of_the_loop() -> None:
+    """A newcomer behind 200 silent connections must not wait for 200 passes."""
+    port = Port(ListenerLimits())
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port.number = listeners[0].socket.getsockname()[1]
+    silent = [await port.dial() for _ in range(200)]
+    with trio.fail_after(120):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(port.listener.accept_from, listeners, nursery)
+            passes = 0
+            while port.listener.count < len(silent):
+                passes += 1
+                await trio.lowlevel.checkpoint()
+            assert passes <= 20
+            nursery.cancel_scope.cancel()
+    for each in silent:
+        await trio.aclose_forcefully(each)
+
+
+async def test_burst_beyond_the_limit_of_descriptors_is_refused() -> None:
+    port = Port(ListenerLimits(descriptors_max=0))
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port.number = listeners[0].socket.getsockname()[1]
+    waiting = [await port.dial() for _ in range(20)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(port.listener.accept_from, listeners, nursery)
+        with trio.fail_after(120):
+            for stream in waiting:
+                assert await stream.receive_some() == b""
+                await stream.aclose()
+        assert set(port.exceeded) == {Limit.DESCRIPTORS}
+        assert port.listener.count == 0
+        nursery.cancel_scope.cancel()
+
+
 async def test_one_half_open_connection_too_many_drops_the_oldest() -> None:
     async with listening(ListenerLimits(half_open_max=1)) as port, await port.dial() as oldest:
         while not port.listener.count:

@@ -13,7 +13,7 @@ from replica.runtime.network.control_plane_listener import AUTHENTICATING_MAX, Q
 
 def test_connections_wait_for_authentication_in_a_bounded_queue() -> None:
     async def main() -> None:
-        async def never(_: trio.abc.Stream) -> None:
+        async def never(stream: trio.abc.Stream, host: str) -> None:
             raise AssertionError
 
         control_plane = ControlPlaneListener(
@@ -41,7 +41,7 @@ def test_connections_wait_for_authentication_in_a_bounded_queue() -> None:
 
 def test_silent_connections_do_not_keep_a_controller_out() -> None:
     async def main() -> None:
-        async def echo(stream: trio.abc.Stream) -> None:
+        async def echo(stream: trio.abc.Stream, host: str) -> None:
             while data := await stream.receive_some():
                 await stream.send_all(data)
 

@@ -102,3 +102,17 @@ def test_a_certificate_that_does_not_count_any_more_or_not_yet(stores: Path) -> 
 def test_a_login_that_is_said_for_no_mechanism() -> None:
     [idle] = warned(*PLAIN, USERS, USERS.replace("plain.sasl", "sasl"))
     assert "without effect: set it for a mechanism, for example listener.name.out.plain.sasl.jaas.config" in idle
+
+
+def test_keys_that_no_listener_uses() -> None:
+    told = warned("listeners=PLAINTEXT://h:1", "ssl.keystore.location=/nope.jks", "sasl.enabled.mechanisms=GSSAPI")
+    assert any("ssl.keystore.location=/nope.jks: without effect: no listener uses TLS" in line for line in told)
+    assert any("sasl.enabled.mechanisms=GSSAPI: without effect: no listener uses SASL" in line for line in told)
+
+
+def test_keys_of_a_listener_that_does_not_use_them(stores: Path) -> None:
+    key = "listener.name.plaintext.ssl.keystore.location"
+    told = tls(stores, f"{key}=/nope.jks", protocol="IN:SSL,PLAINTEXT:PLAINTEXT")
+    assert not any("no listener uses TLS" in line for line in told)
+    told = warned("listeners=PLAINTEXT://h:1", f"{key}=/nope.jks")
+    assert any(f"{key}=/nope.jks: without effect: this listener does not use TLS" in line for line in told)
