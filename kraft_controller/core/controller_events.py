@@ -71,6 +71,14 @@ class TopicDeletionRequested:
 
 
 @frozen
+class ReplicasDeleted:
+    """All replicas of a topic are deleted, so the topic's nodes can be deleted. The controller notes this event itself,
+    and repeats it until no node is left."""
+
+    topic: str
+
+
+@frozen
 class ReassignmentRequested:
     """The node with requested reassignments has changed."""
 
@@ -155,8 +163,9 @@ class AlterReassignmentsRequested:
 
 Event: TypeAlias = (
     ControllerElected | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | ConfigsChanged
-    | PartitionStateChanged | PartitionStatesChanged | TopicDeletionRequested | ReassignmentRequested
-    | PreferredElectionRequested | IsrChangeNotification | LogDirEventNotification | AutoPreferredElection
+    | PartitionStateChanged | PartitionStatesChanged | TopicDeletionRequested | ReplicasDeleted
+    | ReassignmentRequested | PreferredElectionRequested | IsrChangeNotification | LogDirEventNotification
+    | AutoPreferredElection
     | LeaderAndIsrReplied | StopReplicaReplied | CommandQueueOverflowed
     | ControlledShutdownRequested | AlterPartitionRequested | ElectLeadersRequested | AlterReassignmentsRequested
 )  # fmt: skip

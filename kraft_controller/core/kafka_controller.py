@@ -31,6 +31,7 @@ from kraft_controller.core.controller_events import (
     PartitionStatesChanged,
     PreferredElectionRequested,
     ReassignmentRequested,
+    ReplicasDeleted,
     StaleBrokerEpoch,
     StopReplicaReplied,
     TopicDeletionRequested,
@@ -60,10 +61,12 @@ class KafkaController:
         context: ControllerContext,
         store: ControllerStore,
         sink: CommandSink,
+        note: Callable[[Event], None],
         write_log: Callable[[OperatorMessage], None],
         new_id: Callable[[], TopicId],
     ) -> None:
         log, batch = OperatorLog(write_log), BrokerRequestBatch(context)
+        """`note` queues an event, with which a long procedure continues after the events that wait already."""
         self._sink = sink
         self.context = context
         self.log = log
@@ -71,7 +74,7 @@ class KafkaController:
         self.topics = TopicRegistry(context, store, log, new_id)
         self.partitions = PartitionStateMachine(context, batch, store, log)
         self.replicas = ReplicaStateMachine(context, batch, self.partitions, log)
-        self.deletion = TopicDeletionManager(context, batch, store, self.partitions, self.replicas, log)
+        self.deletion = TopicDeletionManager(context, batch, store, self.partitions, self.replicas, note, log)
         self.reassignment = PartitionReassignment(
             context, batch, self.flush, store, self.partitions, self.replicas, self.topics, log
         )
@@ -118,6 +121,8 @@ class KafkaController:
                 return self._states_changed(partitions)
             case TopicDeletionRequested():
                 return self.deletion.process_requests()
+            case ReplicasDeleted(topic):
+                return self.deletion.delete_nodes(topic)
             case ReassignmentRequested():
                 return self.reassignment.process_node()
             case PreferredElectionRequested():

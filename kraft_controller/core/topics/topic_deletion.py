@@ -1,17 +1,21 @@
 """Topic deletion (TopicDeletionManager in Apache Kafka).
 
 The controller orders the deletion of every replica of the topic. When all brokers have confirmed it, the topic's nodes
-are deleted. The request in the store is deleted last, so another controller finds an unfinished deletion and repeats
-it. Deleting a replica twice is harmless.
+are deleted: those of its partitions, then the topic's own, and the request last. So another controller finds an
+unfinished deletion and repeats it. Deleting a replica twice is harmless.
+
+The nodes of a large topic are deleted in several events. Between them the controller processes other events: a broker
+failure does not wait for the end of the deletion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from kraft_controller.core.broker_request_batch import BrokerRequestBatch
 from kraft_controller.core.controller_context import ControllerContext, Replica
+from kraft_controller.core.controller_events import ReplicasDeleted
 from kraft_controller.core.controller_store import ControllerStore
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.operator_log import OperatorLog
@@ -20,6 +24,8 @@ from kraft_controller.core.topics.partition_state_machine import PartitionStateM
 from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachine
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
+PARTITIONS_MAX: Final = 500
+"""The maximum number of partitions whose nodes are deleted in one event. Other events wait meanwhile."""
 _UNKNOWN: Final = "the topic does not exist, or its node cannot be read"
 _DISABLED: Final = "topic deletion is disabled (delete.topic.enable)"
 
@@ -34,6 +40,7 @@ class TopicDeletionManager:
         store: ControllerStore,
         partitions: PartitionStateMachine,
         replicas: ReplicaStateMachine,
+        note: Callable[[ReplicasDeleted], None],
         log: OperatorLog,
     ) -> None:
         self._context = context
@@ -41,6 +48,8 @@ class TopicDeletionManager:
         self._store = store
         self._partitions = partitions
         self._replicas = replicas
+        self._note = note
+        """Queues the event with which the deletion continues."""
         self._log = log
 
     def process_requests(self) -> StoreRequests[None]:
@@ -72,7 +81,7 @@ class TopicDeletionManager:
         """Resume every deletion that can proceed (resumeDeletions)."""
         context = self._context
         for name in list(context.deleting):
-            why = self._ineligible(name)
+            why = None if self._are_replicas_deleted(name) else self._ineligible(name)
             if why is not None and context.deletion_waits.get(name) != why:
                 self._log.report("deletion_waits", topic=name, why=why)
             if why is None:
@@ -94,13 +103,18 @@ class TopicDeletionManager:
         return None
 
     def _proceed(self, name: str) -> StoreRequests[None]:
+        if self._are_replicas_deleted(name):
+            self._note(ReplicasDeleted(name))
+        elif name not in self._context.deletion_waits:
+            yield from self._start(list(self._context.partitions_of(name)), list(self._replicas_of(name)))
+
+    def _are_replicas_deleted(self, name: str) -> bool:
+        context, deleted = self._context, ReplicaPhase.DELETION_SUCCESSFUL
+        return all(context.replica_phase(*replica) is deleted for replica in self._replicas_of(name))
+
+    def _replicas_of(self, name: str) -> Iterator[Replica]:
         context = self._context
-        partitions = list(context.partitions_of(name))
-        replicas = [(tp, broker) for tp in partitions for broker in context.replicas_of(tp)]
-        if all(context.replica_phase(*replica) is ReplicaPhase.DELETION_SUCCESSFUL for replica in replicas):
-            yield from self._complete(name, replicas)
-        elif name not in context.deletion_waits:
-            yield from self._start(partitions, replicas)
+        return ((tp, broker) for tp in context.partitions_of(name) for broker in context.replicas_of(tp))
 
     def _start(self, partitions: list[TopicPartition], replicas: list[Replica]) -> StoreRequests[None]:
         """Take the partitions offline, and order the deletion of all replicas whose deletion was not ordered yet."""
@@ -118,11 +132,16 @@ class TopicDeletionManager:
         yield from self._replicas.take_offline(remaining)
         self._replicas.move(remaining, ReplicaPhase.DELETION_STARTED)
 
-    def _complete(self, name: str, replicas: list[Replica]) -> StoreRequests[None]:
-        """Delete the nodes of a topic whose replicas are all deleted (completeDeleteTopic). The deletion waits if other
-        clients keep creating nodes below it."""
-        self._replicas.move(replicas, ReplicaPhase.NON_EXISTENT)
-        if (yield from self._store.delete_topic(name)):
+    def delete_nodes(self, name: str) -> StoreRequests[None]:
+        """Delete nodes of a topic whose replicas are all deleted (completeDeleteTopic): those of `PARTITIONS_MAX`
+        partitions, and the topic's own if no partition is left. Otherwise continue with another event. The deletion
+        waits if other clients keep creating nodes below the topic."""
+        if not self._context.is_deleting(name) or not self._are_replicas_deleted(name):
+            return  # the topic's node was removed by hand
+        if (yield from self._store.delete_partitions(name, PARTITIONS_MAX)):
+            self._note(ReplicasDeleted(name))
+        elif (yield from self._store.delete_topic(name)):
+            self._replicas.move(list(self._replicas_of(name)), ReplicaPhase.NON_EXISTENT)
             self._context.remove_topic(name)
             self._log.report("topic_deleted", topic=name)
         else:
