@@ -71,9 +71,8 @@ class TopicDeletionRequested:
 
 
 @frozen
-class ReplicasDeleted:
-    """All replicas of a topic are deleted, so the topic's nodes can be deleted. The controller notes this event itself,
-    and repeats it until no node is left."""
+class TopicDeletionResumed:
+    """The deletion of a topic can proceed. The controller notes this event itself, for each part of a large topic."""
 
     topic: str
 
@@ -163,7 +162,7 @@ class AlterReassignmentsRequested:
 
 Event: TypeAlias = (
     ControllerElected | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | ConfigsChanged
-    | PartitionStateChanged | PartitionStatesChanged | TopicDeletionRequested | ReplicasDeleted
+    | PartitionStateChanged | PartitionStatesChanged | TopicDeletionRequested | TopicDeletionResumed
     | ReassignmentRequested | PreferredElectionRequested | IsrChangeNotification | LogDirEventNotification
     | AutoPreferredElection
     | LeaderAndIsrReplied | StopReplicaReplied | CommandQueueOverflowed

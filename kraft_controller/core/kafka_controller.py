@@ -31,10 +31,10 @@ from kraft_controller.core.controller_events import (
     PartitionStatesChanged,
     PreferredElectionRequested,
     ReassignmentRequested,
-    ReplicasDeleted,
     StaleBrokerEpoch,
     StopReplicaReplied,
     TopicDeletionRequested,
+    TopicDeletionResumed,
     TopicModified,
     TopicsChanged,
 )
@@ -121,8 +121,8 @@ class KafkaController:
                 return self._states_changed(partitions)
             case TopicDeletionRequested():
                 return self.deletion.process_requests()
-            case ReplicasDeleted(topic):
-                return self.deletion.delete_nodes(topic)
+            case TopicDeletionResumed(name):
+                return self.deletion.proceed(name)
             case ReassignmentRequested():
                 return self.reassignment.process_node()
             case PreferredElectionRequested():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kraft_controller.core import controller_events as events
-from kraft_controller.core.commands import LeaderAndIsr
+from kraft_controller.core.commands import LeaderAndIsr, StopReplica
 from kraft_controller.core.controller_context import ControllerContext
 from kraft_controller.core.event_queue import EventQueue, process_event
 from kraft_controller.core.kafka_controller import KafkaController
@@ -45,7 +45,7 @@ REQUEST = f"{znodes.DELETE_TOPICS}/big"
 
 
 class Nodes:
-    """The nodes of a store, with the number of requests and of round trips."""
+    """The nodes of a store. Records the operations, and counts the round trips."""
 
     def __init__(self) -> None:
         self.data: dict[str, bytes | None] = {znodes.CONTROLLER_EPOCH: b"1"}
@@ -228,6 +228,39 @@ def test_failed_broker_is_replaced_before_the_deletion_of_a_large_topic_is_compl
     assert (left(nodes), REQUEST in nodes.data) == (0, False)
 
 
+def test_failed_broker_is_replaced_while_deletions_of_replicas_are_ordered() -> None:
+    """The deletion then waits for the broker, without orders for its replicas."""
+    nodes = cluster()
+    term = taken_over(nodes)
+    nodes.data[REQUEST] = b""
+    term.queue.note(events.TopicDeletionRequested())
+    assert term.process() == events.TopicDeletionRequested()
+    term.sent.commands.clear()
+    assert term.process() == events.TopicDeletionResumed("big")
+    assert stops(term) == PARTITIONS_MAX
+    del nodes.data[znodes.broker_path(BrokerId(2))]
+    term.queue.note(events.BrokersChanged())
+    assert term.process() == events.BrokersChanged()
+    assert term.controller.context.states[TopicPartition("x", 0)].leader == 3
+    term.process_all()
+    assert stops(term) == 0
+    assert term.controller.context.deletion_waits["big"].startswith("broker 2")
+    nodes.data[znodes.broker_path(BrokerId(2))] = znodes.broker(broker(2), 0)
+    term.queue.note(events.BrokersChanged())
+    term.process_all()
+    assert stops(term) > 0
+    term.confirm("big")
+    term.process_all()
+    assert (left(nodes), REQUEST in nodes.data) == (0, False)
+
+
+def stops(term: Term) -> int:
+    """Return the number of replicas whose deletion was ordered since the last call."""
+    commands = [command for _, command in term.sent.commands if isinstance(command, StopReplica)]
+    term.sent.commands.clear()
+    return len({stop.where for command in commands for stop in command.stops if stop.delete})
+
+
 def test_other_events_are_processed_between_two_parts_of_a_deletion() -> None:
     nodes = cluster()
     term = taken_over(nodes)
@@ -235,7 +268,7 @@ def test_other_events_are_processed_between_two_parts_of_a_deletion() -> None:
     while left(nodes) == MANY:
         term.process()
     term.queue.note(events.TopicsChanged())
-    assert term.process() == events.ReplicasDeleted("big")
+    assert term.process() == events.TopicDeletionResumed("big")
     assert term.process() == events.TopicsChanged()
     assert left(nodes) == MANY - 2 * PARTITIONS_MAX
 

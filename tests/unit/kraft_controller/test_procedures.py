@@ -7,7 +7,7 @@ from attrs import evolve
 
 from kraft_controller.core.commands import EPOCH_OF_DELETION, LeaderAndIsr, StopReplica, UpdateMetadata
 from kraft_controller.core.controller_context import ControllerSettings
-from kraft_controller.core.controller_events import ReplicasDeleted, TopicDeletionRequested, TopicsChanged
+from kraft_controller.core.controller_events import TopicDeletionResumed, TopicDeletionRequested, TopicsChanged
 from kraft_controller.core.controller_store import Changed
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
 from kraft_controller.core.state import Assignment
@@ -600,16 +600,16 @@ def in_chunks(monkeypatch: pytest.MonkeyPatch, limit: int = 1) -> Controller:
     controller.processes_queued = False
     for number in (1, 2, 3):
         controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
-    assert controller.queued == [ReplicasDeleted("t")]
-    controller.handle(controller.queued.pop())
-    assert (len(controller.store.states), controller.queued) == (3 - limit, [ReplicasDeleted("t")])
+    controller.queued.clear()
+    controller.handle(TopicDeletionResumed("t"))
+    assert (len(controller.store.states), controller.queued) == (3 - limit, [TopicDeletionResumed("t")])
     return controller
 
 
 def test_topic_goes_after_all_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     controller = in_chunks(monkeypatch)
     controller.handle(controller.queued.pop())
-    assert controller.queued == [ReplicasDeleted("t")]
+    assert controller.queued == [TopicDeletionResumed("t")]
     assert ("t" in controller.store.topics, controller.store.deletions) == (True, ["t"])
     controller.handle(controller.queued.pop())
     assert (controller.store.topics, controller.store.states, controller.store.deletions) == ({}, {}, [])
