@@ -47,6 +47,11 @@ class TopicModified:
 
 
 @frozen
+class PartitionCreationResumed:
+    """There are more new partitions. The controller notes this event itself if it has found many at once."""
+
+
+@frozen
 class ConfigsChanged:
     """There are new notifications of changed configurations."""
 
@@ -161,10 +166,10 @@ class AlterReassignmentsRequested:
 
 
 Event: TypeAlias = (
-    ControllerElected | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | ConfigsChanged
-    | PartitionStateChanged | PartitionStatesChanged | TopicDeletionRequested | TopicDeletionResumed
-    | ReassignmentRequested | PreferredElectionRequested | IsrChangeNotification | LogDirEventNotification
-    | AutoPreferredElection
+    ControllerElected | BrokersChanged | BrokerModified | TopicsChanged | TopicModified
+    | PartitionCreationResumed | ConfigsChanged | PartitionStateChanged | PartitionStatesChanged
+    | TopicDeletionRequested | TopicDeletionResumed | ReassignmentRequested | PreferredElectionRequested
+    | IsrChangeNotification | LogDirEventNotification | AutoPreferredElection
     | LeaderAndIsrReplied | StopReplicaReplied | CommandQueueOverflowed
     | ControlledShutdownRequested | AlterPartitionRequested | ElectLeadersRequested | AlterReassignmentsRequested
 )  # fmt: skip

@@ -27,6 +27,7 @@ from kraft_controller.core.controller_events import (
     IsrChangeNotification,
     LeaderAndIsrReplied,
     LogDirEventNotification,
+    PartitionCreationResumed,
     PartitionStateChanged,
     PartitionStatesChanged,
     PreferredElectionRequested,
@@ -82,7 +83,7 @@ class KafkaController:
         self.brokers = BrokerChanges(
             context, batch, store, self.partitions, self.replicas, self.deletion, self.reassignment, log
         )
-        self.topic_changes = TopicChanges(context, store, self.partitions, self.replicas, self.topics, log)
+        self.topic_changes = TopicChanges(context, store, self.partitions, self.replicas, self.topics, note, log)
         self.isr_changes = AlterPartition(context, batch, store, self.partitions, self.reassignment)
         self.failover = ControllerFailover(
             context, batch, self.flush, store, self.topics, self.partitions, self.replicas, self.deletion,
@@ -113,6 +114,8 @@ class KafkaController:
                 return self.topic_changes.process_list()
             case TopicModified(name):
                 return self.topic_changes.process_modification(name)
+            case PartitionCreationResumed():
+                return self.topic_changes.create_next()
             case ConfigsChanged():
                 return self.topic_changes.process_config_changes()
             case PartitionStateChanged(where):

@@ -7,7 +7,7 @@ from attrs import evolve
 
 from kraft_controller.core.commands import EPOCH_OF_DELETION, LeaderAndIsr, StopReplica, UpdateMetadata
 from kraft_controller.core.controller_context import ControllerSettings
-from kraft_controller.core.controller_events import TopicDeletionResumed, TopicDeletionRequested, TopicsChanged
+from kraft_controller.core.controller_events import TopicDeletionRequested, TopicDeletionResumed, TopicsChanged
 from kraft_controller.core.controller_store import Changed
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
 from kraft_controller.core.state import Assignment
@@ -647,6 +647,7 @@ def test_node_deletion_ends_if_the_topic_was_removed_by_hand(monkeypatch: pytest
     before = len(controller.store.accesses)
     controller.handle(controller.queued.pop(0))
     assert (len(controller.store.accesses), controller.queued) == (before, [])
+    assert (controller.context.replicas, controller.context.phases) == ({}, {})
 
 
 def test_replica_that_cannot_be_deleted_suspends_the_deletion() -> None:

@@ -16,7 +16,7 @@ from kraft_controller.core.commands import LeaderAndIsr, StopReplica, UpdateMeta
 from kraft_controller.core.controller_events import Event
 from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicPartition, Version
 from kraft_controller.core.state import Assignment, PartitionState
-from kraft_controller.core.topics import topic_deletion
+from kraft_controller.core.topics import topic_changes, topic_deletion
 from tests.unit.kraft_controller.cluster import Controller, Store, broker
 from tests.unit.kraft_controller.store_double import (
     Access,
@@ -369,6 +369,7 @@ class World:
 @pytest.mark.mechanism(26, 87)
 def test_random_histories_settle(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_deletion, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(topic_changes, "PARTITIONS_MAX", 2)
     for seed in range(block * 25, block * 25 + 25):
         world: Any = None
         try:

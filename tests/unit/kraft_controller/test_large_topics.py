@@ -1,4 +1,4 @@
-"""The deletion of topics with many partitions, on a store of znodes that counts requests."""
+"""The creation and deletion of topics with many partitions, on a store of znodes that counts requests."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from kraft_controller.core.store_requests import (
     Sync,
     Why,
 )
+from kraft_controller.core.topics import topic_changes
 from kraft_controller.core.topics.topic_deletion import PARTITIONS_MAX
 from kraft_controller.wire import znodes
 from kraft_controller.wire.epoch_fence import Fence
@@ -226,6 +227,44 @@ def test_failed_broker_is_replaced_before_the_deletion_of_a_large_topic_is_compl
     assert left(nodes) == MANY - PARTITIONS_MAX
     term.process_all()
     assert (left(nodes), REQUEST in nodes.data) == (0, False)
+
+
+def test_failed_broker_is_replaced_before_the_creation_of_a_large_topic_is_complete() -> None:
+    nodes = cluster(1)
+    term = taken_over(nodes)
+    part = topic_changes.PARTITIONS_MAX
+    ids = [BrokerId(number) for number in (1, 2, 3, 1)]
+    huge = {number: Assignment((ids[number % 3], ids[number % 3 + 1])) for number in range(2 * part)}
+    nodes.data[znodes.topic_path("huge")] = znodes.topic(TopicId("y" * 22), huge)
+    term.queue.note(events.TopicsChanged())
+    assert term.process() == events.TopicsChanged()
+    states = term.controller.context.states
+    assert len(states) == 2 + part
+    del nodes.data[znodes.broker_path(BrokerId(2))]
+    term.queue.note(events.BrokersChanged())
+    assert term.process() == events.BrokersChanged()
+    assert states[TopicPartition("x", 0)].leader == 3
+    assert term.process() == events.PartitionCreationResumed()
+    assert term.process() is None
+    assert len(states) == 2 + 2 * part
+    assert {state.leader for tp, state in states.items() if tp.topic == "huge"} == {1, 3}
+
+
+def test_partitions_of_a_topic_deleted_during_its_creation_are_not_created() -> None:
+    nodes = cluster(1)
+    term = taken_over(nodes)
+    part = topic_changes.PARTITIONS_MAX
+    huge = {number: Assignment((BrokerId(1),)) for number in range(part + 1)}
+    nodes.data[znodes.topic_path("huge")] = znodes.topic(TopicId("y" * 22), huge)
+    nodes.data[f"{znodes.DELETE_TOPICS}/huge"] = b""
+    term.queue.note(events.TopicsChanged())
+    term.queue.note(events.TopicDeletionRequested())
+    term.process_all()
+    assert len(term.controller.context.states) == 2 + part
+    term.confirm("huge")
+    term.process_all()
+    assert nodes.below(znodes.DELETE_TOPICS) == []
+    assert "huge" not in term.controller.context.topics
 
 
 def test_failed_broker_is_replaced_while_deletions_of_replicas_are_ordered() -> None:
