@@ -66,8 +66,8 @@ class KafkaController:
         write_log: Callable[[OperatorMessage], None],
         new_id: Callable[[], TopicId],
     ) -> None:
-        log, batch = OperatorLog(write_log), BrokerRequestBatch(context)
         """`note` queues an event, with which a long procedure continues after the events that wait already."""
+        log, batch = OperatorLog(write_log), BrokerRequestBatch(context)
         self._sink = sink
         self.context = context
         self.log = log
