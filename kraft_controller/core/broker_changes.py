@@ -153,7 +153,7 @@ class BrokerChanges:
         yield from self._partitions.bring_online(context.without_leader())
         waiting = [tp for tp in context.moving if set(started) & set(context.assignment(tp).target)]
         yield from self._reassignment.complete_if_caught_up(*waiting)
-        yield from self._deletion.resume()
+        self._deletion.resume()
 
     def resend_full_state(self, broker: BrokerId) -> StoreRequests[None]:
         """Send a broker its full state again after its command queue overflowed, as if it had just started.

@@ -114,6 +114,10 @@ class ControllerContext:
         found = None if topic is None else topic.partitions.get(tp.partition)
         return Assignment(()) if found is None else found
 
+    def has(self, tp: TopicPartition) -> bool:
+        """Return whether the topic's node lists the partition."""
+        return tp.topic in self.topics and tp.partition in self.topics[tp.topic].partitions
+
     def replicas_of(self, tp: TopicPartition) -> tuple[BrokerId, ...]:
         return self.assignment(tp).replicas
 
@@ -174,21 +178,21 @@ class ControllerContext:
         for number, held in ({} if topic is None else topic.partitions).items():
             tp = TopicPartition(name, number)
             self._remove_from_index(tp, held)
-            self._remove_partition(tp)
+            self._remove_partition(tp, held)
         self.deleting.pop(name, None)
         self.deletion_waits.pop(name, None)
         self.unclean.discard(name)
         self.min_isr.pop(name, None)
 
-    def _remove_partition(self, tp: TopicPartition) -> None:
+    def _remove_partition(self, tp: TopicPartition, held: Assignment) -> None:
         state = self.states.pop(tp, None)
         if state is not None:
             self._led.get(state.leader, {}).pop(tp, None)
         self.phases.pop(tp, None)
         self.unreadable.discard(tp)
         self.moving.pop(tp, None)
-        for replica in [(tp, broker) for broker in self.replicas_of(tp)]:
-            self.replicas.pop(replica, None)
+        for broker in held.replicas:
+            self.replicas.pop((tp, broker), None)
         for offline in self.offline_dirs.values():
             offline.discard(tp)
 

@@ -47,6 +47,11 @@ class TopicModified:
 
 
 @frozen
+class PartitionCreationResumed:
+    """There are more new partitions. The controller notes this event itself if it has found many at once."""
+
+
+@frozen
 class ConfigsChanged:
     """There are new notifications of changed configurations."""
 
@@ -68,6 +73,13 @@ class PartitionStatesChanged:
 @frozen
 class TopicDeletionRequested:
     """The list of topics to delete has changed."""
+
+
+@frozen
+class TopicDeletionResumed:
+    """The deletion of a topic can proceed. The controller notes this event itself, for each part of a large topic."""
+
+    topic: str
 
 
 @frozen
@@ -154,9 +166,10 @@ class AlterReassignmentsRequested:
 
 
 Event: TypeAlias = (
-    ControllerElected | BrokersChanged | BrokerModified | TopicsChanged | TopicModified | ConfigsChanged
-    | PartitionStateChanged | PartitionStatesChanged | TopicDeletionRequested | ReassignmentRequested
-    | PreferredElectionRequested | IsrChangeNotification | LogDirEventNotification | AutoPreferredElection
+    ControllerElected | BrokersChanged | BrokerModified | TopicsChanged | TopicModified
+    | PartitionCreationResumed | ConfigsChanged | PartitionStateChanged | PartitionStatesChanged
+    | TopicDeletionRequested | TopicDeletionResumed | ReassignmentRequested | PreferredElectionRequested
+    | IsrChangeNotification | LogDirEventNotification | AutoPreferredElection
     | LeaderAndIsrReplied | StopReplicaReplied | CommandQueueOverflowed
     | ControlledShutdownRequested | AlterPartitionRequested | ElectLeadersRequested | AlterReassignmentsRequested
 )  # fmt: skip

@@ -85,7 +85,7 @@ class ControllerFailover:
         self._flush()  # announce the leaders before processing requests
         yield from self._reassignment.resume()
         yield from self._reassignment.process_node()
-        yield from self._deletion.resume()
+        self._deletion.resume()
         yield from self._elections.process_node()
         counts = {"brokers": len(context.brokers), "topics": len(context.topics), "partitions": len(context.states)}
         self._log.report("took_over", **counts)

@@ -93,8 +93,11 @@ class ControllerStore(Protocol):
     def write_topic(self, topic: Topic) -> StoreRequests[WriteResult]:
         """Write a topic if its node still has `topic.version`."""
 
+    def delete_partitions(self, topic: str, limit: int) -> StoreRequests[int]:
+        """Delete the nodes of up to `limit` partitions. Return the number of partitions left."""
+
     def delete_topic(self, name: str) -> StoreRequests[bool]:
-        """Delete the topic's nodes, then its configuration, then the deletion request.
+        """Delete the topic's remaining nodes, then its configuration, then the deletion request.
 
         Return False, and keep the request, if other clients keep re-creating nodes below the topic.
         """

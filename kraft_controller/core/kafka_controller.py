@@ -27,6 +27,7 @@ from kraft_controller.core.controller_events import (
     IsrChangeNotification,
     LeaderAndIsrReplied,
     LogDirEventNotification,
+    PartitionCreationResumed,
     PartitionStateChanged,
     PartitionStatesChanged,
     PreferredElectionRequested,
@@ -34,6 +35,7 @@ from kraft_controller.core.controller_events import (
     StaleBrokerEpoch,
     StopReplicaReplied,
     TopicDeletionRequested,
+    TopicDeletionResumed,
     TopicModified,
     TopicsChanged,
 )
@@ -60,9 +62,11 @@ class KafkaController:
         context: ControllerContext,
         store: ControllerStore,
         sink: CommandSink,
+        note: Callable[[Event], None],
         write_log: Callable[[OperatorMessage], None],
         new_id: Callable[[], TopicId],
     ) -> None:
+        """`note` queues an event, with which a long procedure continues after the events that wait already."""
         log, batch = OperatorLog(write_log), BrokerRequestBatch(context)
         self._sink = sink
         self.context = context
@@ -71,7 +75,7 @@ class KafkaController:
         self.topics = TopicRegistry(context, store, log, new_id)
         self.partitions = PartitionStateMachine(context, batch, store, log)
         self.replicas = ReplicaStateMachine(context, batch, self.partitions, log)
-        self.deletion = TopicDeletionManager(context, batch, store, self.partitions, self.replicas, log)
+        self.deletion = TopicDeletionManager(context, batch, store, self.partitions, self.replicas, note, log)
         self.reassignment = PartitionReassignment(
             context, batch, self.flush, store, self.partitions, self.replicas, self.topics, log
         )
@@ -79,7 +83,7 @@ class KafkaController:
         self.brokers = BrokerChanges(
             context, batch, store, self.partitions, self.replicas, self.deletion, self.reassignment, log
         )
-        self.topic_changes = TopicChanges(context, store, self.partitions, self.replicas, self.topics, log)
+        self.topic_changes = TopicChanges(context, store, self.partitions, self.replicas, self.topics, note, log)
         self.isr_changes = AlterPartition(context, batch, store, self.partitions, self.reassignment)
         self.failover = ControllerFailover(
             context, batch, self.flush, store, self.topics, self.partitions, self.replicas, self.deletion,
@@ -110,6 +114,8 @@ class KafkaController:
                 return self.topic_changes.process_list()
             case TopicModified(name):
                 return self.topic_changes.process_modification(name)
+            case PartitionCreationResumed():
+                return self.topic_changes.create_next()
             case ConfigsChanged():
                 return self.topic_changes.process_config_changes()
             case PartitionStateChanged(where):
@@ -118,6 +124,8 @@ class KafkaController:
                 return self._states_changed(partitions)
             case TopicDeletionRequested():
                 return self.deletion.process_requests()
+            case TopicDeletionResumed(name):
+                return self.deletion.proceed(name)
             case ReassignmentRequested():
                 return self.reassignment.process_node()
             case PreferredElectionRequested():

@@ -196,6 +196,7 @@ class Controller:
             ControllerContext(self._me, elected.epoch, self._settings),
             ZnodeStore(Fence(elected.version)),
             self.sink,
+            queue.note,
             self._write_log,
             self._new_topic_id,
         )

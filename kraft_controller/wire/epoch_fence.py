@@ -8,6 +8,8 @@ other controller writes the same one. A deletion is repeated instead.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kraft_controller.core.names import ControllerEpoch, Version
 from kraft_controller.core.store_requests import (
     TRIES_MAX,
@@ -28,6 +30,7 @@ from kraft_controller.core.store_requests import (
     StoreRequests,
     Sync,
     Why,
+    in_parallel,
 )
 from kraft_controller.wire import znodes
 
@@ -91,20 +94,32 @@ class Fence:
         raise RepliesLost(nodes[-1].path)
 
     def delete(self, *paths: str) -> StoreRequests[None]:
-        """Delete nodes one after the other. Missing nodes, and nodes with children, are skipped."""
+        """Delete nodes with everything below them, one after the other. Missing nodes are skipped, and so are nodes
+        below which other clients keep creating nodes."""
         for path in paths:
-            yield from self._delete(path)
+            yield from self.delete_tree(path)
 
     def delete_tree(self, path: str) -> StoreRequests[bool]:
         """Delete a node and everything below it. Return False if other clients keep creating nodes there."""
         for _ in range(TRIES_MAX):
-            [found] = yield [Children(path)]
-            for name in found.names if isinstance(found, Listing) else ():
-                if not (yield from self.delete_tree(f"{path}/{name}")):
-                    return False
             if (yield from self._delete(path)) is not Why.NOT_EMPTY:
                 return True
+            if not (yield from self.delete_children(path)):
+                return False
         return False
+
+    def delete_children(self, path: str) -> StoreRequests[bool]:
+        """Delete everything below a node. Return False if other clients keep creating nodes there."""
+        [found] = yield [Children(path)]
+        names = found.names if isinstance(found, Listing) else ()
+        return all((yield from in_parallel([self.delete_tree(f"{path}/{name}") for name in names])))
+
+    def delete_trees(self, trees: Sequence[Sequence[str]]) -> StoreRequests[bool]:
+        """Delete several trees with one multi if each consists of the given nodes, the root last; else one by one."""
+        outcome = yield from self.change(*(Delete(path) for tree in trees for path in tree))
+        if isinstance(outcome, Done):
+            return True
+        return all((yield from in_parallel([self.delete_tree(tree[-1]) for tree in trees])))
 
     def _delete(self, path: str) -> StoreRequests[Why | None]:
         """Delete a node. Return the reason of a failure, else None."""

@@ -2,7 +2,8 @@
 
 All writes use the controller epoch fence. The states of many partitions are written in one multi. If one of the nodes
 has another version, the multi changes nothing; the conflicting write gets its result, and the other states are written
-without it.
+without it. The nodes of many partitions are deleted in one multi, too. If one of the nodes is missing or has
+unexpected children, the partitions of this multi are deleted one by one.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ STATES_MAX: Final = 100
 """The maximum number of states in one multi. A frame could hold many more, but that would save hardly any round
 trips."""
 
+DELETIONS_MAX: Final = STATES_MAX // 2
+"""The maximum number of partitions deleted in one multi. Each has two nodes."""
+
 T = TypeVar("T")
 
 
@@ -100,6 +104,14 @@ class ZnodeStore:
         data = znodes.topic(topic.id, topic.partitions)
         written = yield from self._fence.set(znodes.topic_path(topic.name), data, topic.version)
         return _refused(written.why) if isinstance(written, Failed) else Written(written)
+
+    def delete_partitions(self, topic: str, limit: int) -> StoreRequests[int]:
+        [found] = yield [Children(znodes.partitions_path(topic))]
+        names = found.names if isinstance(found, Listing) else ()
+        nodes = [znodes.nodes_of_partition(topic, name) for name in names[:limit]]
+        chunks = [nodes[at : at + DELETIONS_MAX] for at in range(0, len(nodes), DELETIONS_MAX)]
+        yield from in_parallel([self._fence.delete_trees(chunk) for chunk in chunks])
+        return len(names) - len(nodes)
 
     def delete_topic(self, name: str) -> StoreRequests[bool]:
         if not (yield from self._fence.delete_tree(znodes.topic_path(name))):
@@ -255,6 +267,8 @@ class ZnodeStore:
             if not left:
                 outcome = yield from self._fence.change(Delete(znodes.REASSIGN, node.version))
                 if isinstance(outcome, Done) or outcome.why is Why.NO_NODE:
+                    return
+                if outcome.why is Why.NOT_EMPTY and not (yield from self._fence.delete_children(znodes.REASSIGN)):
                     return
                 continue  # the node has changed meanwhile, or the reply was lost
             if left == requested:

@@ -77,6 +77,12 @@ def state_path(where: TopicPartition) -> str:
     return partition_path(where) + "/state"
 
 
+def nodes_of_partition(topic: str, name: str) -> tuple[str, str]:
+    """Return the nodes of the partition whose node has this name, children first."""
+    path = f"{partitions_path(topic)}/{name}"
+    return f"{path}/state", path
+
+
 def config_path(kind: str, name: str) -> str:
     return f"/config/{kind}/{name}"
 

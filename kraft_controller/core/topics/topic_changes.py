@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
 from attrs import evolve
 
 from kraft_controller.core.controller_context import ControllerContext
+from kraft_controller.core.controller_events import PartitionCreationResumed
 from kraft_controller.core.controller_store import ConfigChanges, ControllerStore, Damaged, Missing
 from kraft_controller.core.names import TopicPartition
 from kraft_controller.core.operator_log import OperatorLog
@@ -18,6 +20,8 @@ from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachi
 from kraft_controller.core.topics.topic_registry import TopicRegistry
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
+PARTITIONS_MAX: Final = 1000
+"""The maximum number of partitions that are created in one event. Other events wait meanwhile."""
 BROKER_DEFAULTS: Final = "brokers/<default>"
 
 
@@ -31,6 +35,7 @@ class TopicChanges:
         partitions: PartitionStateMachine,
         replicas: ReplicaStateMachine,
         topics: TopicRegistry,
+        note: Callable[[PartitionCreationResumed], None],
         log: OperatorLog,
     ) -> None:
         self._context = context
@@ -38,7 +43,11 @@ class TopicChanges:
         self._partitions = partitions
         self._replicas = replicas
         self._topics = topics
+        self._note = note
+        """Queues the event with which a creation continues."""
         self._log = log
+        self._new: dict[TopicPartition, None] = {}
+        """Partitions that are to be created. An event is queued if there are any."""
         self.config_changes = ConfigChanges((), -1)
         """The configuration notifications that were read last."""
 
@@ -53,7 +62,7 @@ class TopicChanges:
             [name for name in context.unreadable if name not in names and isinstance(name, str)]
         )
         new = yield from self._topics.read_topics([name for name in sorted(names) if name not in context.topics])
-        yield from self._create_partitions([tp for name in new for tp in context.partitions_of(name)])
+        yield from self._create([tp for name in new for tp in context.partitions_of(name)])
 
     def process_modification(self, name: str) -> StoreRequests[None]:
         """Process a topic's changed node: create added partitions (processPartitionModifications).
@@ -88,7 +97,7 @@ class TopicChanges:
         # reason.
         partitions = [TopicPartition(name, number) for number in read.partitions]
         new = [tp for tp in partitions if context.phase(tp) is PartitionPhase.NON_EXISTENT]
-        yield from self._create_partitions(new)
+        yield from self._create(new)
 
     def _refuse_growth(self, before: Topic, read: Topic) -> StoreRequests[None]:
         """Write the former assignment of a topic back if partitions were added to it while it is being deleted."""
@@ -97,9 +106,22 @@ class TopicChanges:
             self._context.update_topic(evolve(before, version=read.version))
             yield from self._topics.write_topic(before.name, lambda topic: topic)
 
-    def _create_partitions(self, new: Iterable[TopicPartition]) -> StoreRequests[None]:
-        """Move new partitions and their replicas to their online phases (onNewPartitionCreation)."""
+    def _create(self, new: Iterable[TopicPartition]) -> StoreRequests[None]:
+        """Create new partitions: up to `PARTITIONS_MAX` now, the others in further events."""
+        self._new.update(dict.fromkeys(new))
+        yield from self.create_next()
+
+    def create_next(self) -> StoreRequests[None]:
+        """Move the next new partitions and their replicas to their online phases (onNewPartitionCreation). Partitions
+        that were deleted or created meanwhile are left out."""
         context = self._context
+        part = list(islice(self._new, PARTITIONS_MAX))
+        for tp in part:
+            del self._new[tp]
+        if self._new:
+            self._note(PartitionCreationResumed())
+        new = [tp for tp in part if context.has(tp) and not context.is_deleting(tp.topic)]
+        new = [tp for tp in new if context.phase(tp) is PartitionPhase.NON_EXISTENT]
         created = self._partitions.move(new, PartitionPhase.NEW)
         held = [(tp, broker) for tp in created for broker in context.replicas_of(tp)]
         self._replicas.move(held, ReplicaPhase.NEW)

@@ -1,17 +1,22 @@
 """Topic deletion (TopicDeletionManager in Apache Kafka).
 
 The controller orders the deletion of every replica of the topic. When all brokers have confirmed it, the topic's nodes
-are deleted. The request in the store is deleted last, so another controller finds an unfinished deletion and repeats
-it. Deleting a replica twice is harmless.
+are deleted: those of its partitions, then the topic's own, and the request last. So another controller finds an
+unfinished deletion and repeats it. Deleting a replica twice is harmless.
+
+A large topic is deleted in parts, each in an event of its own. Between them the controller processes other events: a
+broker failure does not wait for the end of the deletion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 from kraft_controller.core.broker_request_batch import BrokerRequestBatch
 from kraft_controller.core.controller_context import ControllerContext, Replica
+from kraft_controller.core.controller_events import TopicDeletionResumed
 from kraft_controller.core.controller_store import ControllerStore
 from kraft_controller.core.names import BrokerId, TopicPartition
 from kraft_controller.core.operator_log import OperatorLog
@@ -20,6 +25,9 @@ from kraft_controller.core.topics.partition_state_machine import PartitionStateM
 from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachine
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
+PARTITIONS_MAX: Final = 500
+"""The maximum number of partitions whose replicas or nodes are deleted in one event. Other events wait meanwhile."""
+_STARTED: Final = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL)
 _UNKNOWN: Final = "the topic does not exist, or its node cannot be read"
 _DISABLED: Final = "topic deletion is disabled (delete.topic.enable)"
 
@@ -34,6 +42,7 @@ class TopicDeletionManager:
         store: ControllerStore,
         partitions: PartitionStateMachine,
         replicas: ReplicaStateMachine,
+        note: Callable[[TopicDeletionResumed], None],
         log: OperatorLog,
     ) -> None:
         self._context = context
@@ -41,13 +50,15 @@ class TopicDeletionManager:
         self._store = store
         self._partitions = partitions
         self._replicas = replicas
+        self._note = note
+        """Queues the event with which the deletion continues."""
         self._log = log
 
     def process_requests(self) -> StoreRequests[None]:
         """Read the deletion requests, accept or refuse each, and resume all deletions."""
         names = yield from self._store.topic_deletions()
         yield from self.enqueue(names)
-        yield from self.resume()
+        self.resume()
 
     def enqueue(self, names: Iterable[str]) -> StoreRequests[None]:
         """Accept or refuse deletion requests (enqueueTopicsForDeletion)."""
@@ -68,18 +79,18 @@ class TopicDeletionManager:
         if drops:
             yield from in_parallel(drops)
 
-    def resume(self) -> StoreRequests[None]:
+    def resume(self) -> None:
         """Resume every deletion that can proceed (resumeDeletions)."""
         context = self._context
-        for name in list(context.deleting):
-            why = self._ineligible(name)
-            if why is not None and context.deletion_waits.get(name) != why:
-                self._log.report("deletion_waits", topic=name, why=why)
+        for name in context.deleting:
+            why = None if self._are_replicas_deleted(name) else self._ineligible(name)
             if why is None:
                 context.deletion_waits.pop(name, None)
+                self._note(TopicDeletionResumed(name))
             else:
+                if context.deletion_waits.get(name) != why:
+                    self._log.report("deletion_waits", topic=name, why=why)
                 context.deletion_waits[name] = why
-            yield from self._proceed(name)
 
     def _ineligible(self, name: str) -> str | None:
         """Return the reason if the deletion of a topic cannot proceed, because a broker is not registered or cannot use
@@ -93,36 +104,58 @@ class TopicDeletionManager:
                     return f"broker {broker} cannot use its replica of {tp}"
         return None
 
-    def _proceed(self, name: str) -> StoreRequests[None]:
+    def proceed(self, name: str) -> StoreRequests[None]:
+        """Carry out the next part of a topic's deletion: order the deletion of replicas, or delete nodes if all
+        replicas are deleted. Each part concerns up to `PARTITIONS_MAX` partitions; another event does the next one."""
         context = self._context
-        partitions = list(context.partitions_of(name))
-        replicas = [(tp, broker) for tp in partitions for broker in context.replicas_of(tp)]
-        if all(context.replica_phase(*replica) is ReplicaPhase.DELETION_SUCCESSFUL for replica in replicas):
-            yield from self._complete(name, replicas)
+        if not context.is_deleting(name):
+            return  # the topic's node was removed by hand
+        if self._are_replicas_deleted(name):
+            yield from self._delete_nodes(name)
         elif name not in context.deletion_waits:
-            yield from self._start(partitions, replicas)
+            waiting = (tp for tp in context.partitions_of(name) if not self._is_started(tp))
+            yield from self._start(list(islice(waiting, PARTITIONS_MAX)))
+            if next(waiting, None) is not None:
+                self._note(TopicDeletionResumed(name))
 
-    def _start(self, partitions: list[TopicPartition], replicas: list[Replica]) -> StoreRequests[None]:
-        """Take the partitions offline, and order the deletion of all replicas whose deletion was not ordered yet."""
+    def _is_started(self, tp: TopicPartition) -> bool:
+        """Return whether a partition is offline, and the deletion of all its replicas was ordered."""
+        context = self._context
+        return context.phase(tp) is PartitionPhase.NON_EXISTENT and all(
+            context.replica_phase(tp, broker) in _STARTED for broker in context.replicas_of(tp)
+        )
+
+    def _are_replicas_deleted(self, name: str) -> bool:
+        context, deleted = self._context, ReplicaPhase.DELETION_SUCCESSFUL
+        return all(context.replica_phase(*replica) is deleted for replica in self._replicas_of(name))
+
+    def _replicas_of(self, name: str) -> Iterator[Replica]:
+        context = self._context
+        return ((tp, broker) for tp in context.partitions_of(name) for broker in context.replicas_of(tp))
+
+    def _start(self, partitions: list[TopicPartition]) -> StoreRequests[None]:
+        """Take partitions offline, and order the deletion of all replicas whose deletion was not ordered yet."""
         context = self._context
         existing = [tp for tp in partitions if context.phase(tp) is not PartitionPhase.NON_EXISTENT]
         if existing:
             offline = self._partitions.move(existing, PartitionPhase.OFFLINE)
             self._partitions.move(offline, PartitionPhase.NON_EXISTENT)
             self._batch.add_update_metadata(context.brokers, partitions)
-        started = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL)
-        remaining = [replica for replica in replicas if context.replica_phase(*replica) not in started]
+        replicas = [(tp, broker) for tp in partitions for broker in context.replicas_of(tp)]
+        remaining = [replica for replica in replicas if context.replica_phase(*replica) not in _STARTED]
         for replica in remaining:
             # a replica that never started may still have files on the broker's disk
             context.start_replica(replica, ReplicaPhase.NEW)
         yield from self._replicas.take_offline(remaining)
         self._replicas.move(remaining, ReplicaPhase.DELETION_STARTED)
 
-    def _complete(self, name: str, replicas: list[Replica]) -> StoreRequests[None]:
-        """Delete the nodes of a topic whose replicas are all deleted (completeDeleteTopic). The deletion waits if other
-        clients keep creating nodes below it."""
-        self._replicas.move(replicas, ReplicaPhase.NON_EXISTENT)
-        if (yield from self._store.delete_topic(name)):
+    def _delete_nodes(self, name: str) -> StoreRequests[None]:
+        """Delete nodes of a topic whose replicas are all deleted (completeDeleteTopic): first those of the partitions,
+        then the others. The deletion waits if other clients keep creating nodes below the topic."""
+        if (yield from self._store.delete_partitions(name, PARTITIONS_MAX)):
+            self._note(TopicDeletionResumed(name))
+        elif (yield from self._store.delete_topic(name)):
+            self._replicas.move(list(self._replicas_of(name)), ReplicaPhase.NON_EXISTENT)
             self._context.remove_topic(name)
             self._log.report("topic_deleted", topic=name)
         else:
@@ -143,7 +176,8 @@ class TopicDeletionManager:
             self._log.report("deletion_waits", topic=tp.topic, why=context.deletion_waits[tp.topic])
         for name in {tp.topic: None for tp in done}:
             if name in context.deleting:
-                yield from self._proceed(name)
+                self._note(TopicDeletionResumed(name))
+        yield from ()  # like all procedures of events, this is a generator, but it sends nothing to the store
 
     def _in_deletion(self, broker: BrokerId, partitions: Iterable[TopicPartition]) -> list[Replica]:
         started = ReplicaPhase.DELETION_STARTED

@@ -41,7 +41,11 @@ class Controller:
         self.sent = Sent()
         self.messages: list[OperatorMessage] = []
         context = ControllerContext(BrokerId(me), ControllerEpoch(epoch), settings)
-        self.term = KafkaController(context, store, self.sent, self.messages.append, self.new_id)
+        self.queued: list[Event] = []
+        """Events that the controller noted and that were not processed yet."""
+        self.processes_queued = True
+        """If true, `run` processes them, too."""
+        self.term = KafkaController(context, store, self.sent, self.queued.append, self.messages.append, self.new_id)
 
     @property
     def context(self) -> ControllerContext:
@@ -55,8 +59,12 @@ class Controller:
                 accesses = next(procedure) if answers is None else procedure.send(answers)
             except StopIteration as end:
                 self.term.flush()
-                return end.value
+                result = end.value
+                break
             answers = self.store.answer(accesses)
+        while self.processes_queued and self.queued:
+            self.handle(self.queued.pop(0))
+        return result
 
     def handle(self, event: Event) -> Any:
         return self.run(self.term.process(event))

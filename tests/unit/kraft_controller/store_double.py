@@ -86,8 +86,14 @@ class ReadConfigChanges(Access):
 
 
 @frozen
+class DeletePartitions(Access):
+    topic: str
+    limit: int
+
+
+@frozen
 class DeleteTopic(Access):
-    name: str
+    topic: str
 
 
 @frozen
@@ -191,6 +197,9 @@ class Store:
     def write_topic(self, topic: Topic) -> Procedure:
         return _one(WriteTopic(topic))
 
+    def delete_partitions(self, topic: str, limit: int) -> Procedure:
+        return _one(DeletePartitions(topic, limit))
+
     def delete_topic(self, name: str) -> Procedure:
         return _one(DeleteTopic(name))
 
@@ -283,6 +292,11 @@ class Store:
             case ReadConfigChanges(seen):
                 news = () if seen is None else tuple(dict.fromkeys(self.config_notes[seen + 1 :]))
                 return ConfigChanges(news, len(self.config_notes) - 1)
+            case DeletePartitions(topic, limit):
+                states = [where for where in self.states if where.topic == topic]
+                for where in states[:limit]:
+                    del self.states[where]
+                return len(states[limit:])
             case DeleteTopic(name):
                 for where in [where for where in self.states if where.topic == name]:
                     del self.states[where]

@@ -7,9 +7,11 @@ from attrs import evolve
 
 from kraft_controller.core.commands import EPOCH_OF_DELETION, LeaderAndIsr, StopReplica, UpdateMetadata
 from kraft_controller.core.controller_context import ControllerSettings
+from kraft_controller.core.controller_events import TopicDeletionRequested, TopicDeletionResumed, TopicsChanged
 from kraft_controller.core.controller_store import Changed
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition, Version
 from kraft_controller.core.state import Assignment
+from kraft_controller.core.topics import topic_deletion
 from kraft_controller.core.topics.preferred_election import ElectionOutcome
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 from tests.unit.kraft_controller.cluster import Controller, Store, broker
@@ -585,11 +587,67 @@ def test_deletion_is_repeated_if_nodes_remain() -> None:
     controller.store.keeps.clear()
     controller.heard()
     controller.run(controller.term.deletion.process_requests())
-    assert len(controller.stops()) == 9
-    for number in (1, 2, 3):
-        controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
+    assert controller.stops() == set()  # the brokers have deleted the replicas already
     assert (controller.store.topics, controller.store.deletions) == ({}, [])
     assert controller.context.topics == {}
+
+
+def in_chunks(monkeypatch: pytest.MonkeyPatch, limit: int = 1) -> Controller:
+    """All replicas of three partitions are deleted, and the nodes of the first `limit` ones are, too."""
+    monkeypatch.setattr(topic_deletion, "PARTITIONS_MAX", limit)
+    controller = three()
+    delete(controller)
+    controller.processes_queued = False
+    for number in (1, 2, 3):
+        controller.run(controller.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
+    controller.queued.clear()
+    controller.handle(TopicDeletionResumed("t"))
+    assert (len(controller.store.states), controller.queued) == (3 - limit, [TopicDeletionResumed("t")])
+    return controller
+
+
+def test_topic_goes_after_all_its_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = in_chunks(monkeypatch)
+    controller.handle(controller.queued.pop())
+    assert controller.queued == [TopicDeletionResumed("t")]
+    assert ("t" in controller.store.topics, controller.store.deletions) == (True, ["t"])
+    controller.handle(controller.queued.pop())
+    assert (controller.store.topics, controller.store.states, controller.store.deletions) == ({}, {}, [])
+    assert (controller.context.topics, controller.context.states, controller.queued) == ({}, {}, [])
+    assert "illegal_transition" not in controller.noted()
+
+
+def test_broker_failure_during_the_deletion_of_nodes_does_not_delay_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker has already deleted its replicas."""
+    controller = in_chunks(monkeypatch)
+    die(controller, 3)
+    controller.handle(TopicDeletionRequested())
+    assert controller.context.deletion_waits == {}
+    controller.processes_queued = True
+    come(controller, 3, 8)
+    assert controller.stops() == set()
+    assert (controller.store.topics, controller.store.states, controller.store.deletions) == ({}, {}, [])
+    assert "illegal_transition" not in controller.noted()
+
+
+def test_new_controller_deletes_the_remaining_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = in_chunks(monkeypatch)
+    after = Controller(before.store, epoch=2).take_over()
+    assert set(after.store.states) == {T1, T2}
+    for number in (1, 2, 3):
+        after.run(after.term.deletion.replicas_answered(BrokerId(number), [T0, T1, T2], []))
+    assert (after.store.topics, after.store.states, after.store.deletions) == ({}, {}, [])
+    assert "illegal_transition" not in after.noted()
+
+
+def test_node_deletion_ends_if_the_topic_was_removed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    controller = in_chunks(monkeypatch)
+    del controller.store.topics["t"]
+    controller.handle(TopicsChanged())
+    before = len(controller.store.accesses)
+    controller.handle(controller.queued.pop(0))
+    assert (len(controller.store.accesses), controller.queued) == (before, [])
+    assert (controller.context.replicas, controller.context.phases) == ({}, {})
 
 
 def test_replica_that_cannot_be_deleted_suspends_the_deletion() -> None:

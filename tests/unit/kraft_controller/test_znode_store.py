@@ -121,13 +121,13 @@ def gone(path: str) -> Multi:
 def test_nodes_created_below_a_topic_during_its_deletion_are_deleted() -> None:
     asked = played(
         STORE.delete_topic("t"),
-        *(NOTHING, FULL),
-        *(Listing(("late",)), NOTHING, Failed(Why.UNKNOWN), Failed(Why.NO_NODE, 1), Done((None, None))),
+        *(FULL, NOTHING, FULL),
+        *(Listing(("late",)), Failed(Why.UNKNOWN), Failed(Why.NO_NODE, 1), Done((None, None))),
         *(Done((None, None)), Done((None, None))),
     )
     late = f"{TOPIC}/late"
-    first = [Children(TOPIC), gone(TOPIC)]
-    again = [Children(TOPIC), Children(late), gone(late), gone(late), gone(TOPIC)]
+    first = [gone(TOPIC), Children(TOPIC), gone(TOPIC)]
+    again = [Children(TOPIC), gone(late), gone(late), gone(TOPIC)]
     assert asked == [*first, *again, gone(CONFIG), gone(REQUEST)]
 
 

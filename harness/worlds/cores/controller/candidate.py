@@ -175,7 +175,8 @@ class Candidate:
         self._queue = EventQueue(self._now_s)
         context = ControllerContext(broker.id, elected.epoch, SETTINGS)
         store = ZnodeStore(Fence(elected.version))
-        self.term = term = KafkaController(context, store, self.channel, self._write_log, self.world.new_id)
+        note = self._queue.note
+        self.term = term = KafkaController(context, store, self.channel, note, self._write_log, self.world.new_id)
 
         def verified(owned: bool) -> None:
             if self.term is term:
