@@ -185,7 +185,7 @@ class LimitedListener:
         Stop at the first error, which the next `accept` meets again if it lasts. Stop also at the limit of descriptors:
         a refused connection keeps its descriptor until the next pass of the event loop.
         """
-        if not isinstance(listener, trio.SocketListener):
+        if not isinstance(listener, trio.SocketListener) or listener.socket.fileno() < 0:  # it may have been closed
             return
         descriptors_max = self._limits().descriptors_max
         listening = socket.socket(fileno=listener.socket.fileno())
