@@ -56,20 +56,7 @@ class FetchSession:
     requests: dict[TopicPartition, RequestFields] = field(factory=dict)
     """The newest request for each partition, in the order in which partitions are read."""
     last_sent: dict[TopicPartition, AnswerFields] = field(factory=dict)
-
-    def answered(self, where: TopicPartition, current: AnswerFields, *, records: bool, always: bool) -> bool:
-        """Record a partition's result, and return whether it must be in the answer. `always`: it is an error or a
-        preferred replica.
-
-        A partition that returned records moves to the end of the order: otherwise the first partitions could fill every
-        answer.
-        """
-        news = records or always or self.last_sent.get(where) != current
-        if where in self.requests:
-            self.last_sent[where] = NOTHING if always else current
-            if records:
-                self.requests[where] = self.requests.pop(where)
-        return news
+    """The newest answer for each partition; `NOTHING` if it was an error or a hint, which each response repeats."""
 
     @property
     def rank(self) -> tuple[int, int]:

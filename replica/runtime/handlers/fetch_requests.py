@@ -12,6 +12,7 @@ import trio
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
+from replica.core.fetching.fetch_context import MANY
 from replica.core.fetching.fetch_session_cache import END
 from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
@@ -29,8 +30,6 @@ from replica.wire.schemas.data_schemas import (
 
 ANY_REPLICA_SINCE: Final = 11
 READ_COMMITTED: Final = 1
-MANY: Final = 500
-"""The number of partitions after which the handler lets other tasks run: a tiny request may fetch a large session."""
 
 
 def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:

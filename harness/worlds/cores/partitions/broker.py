@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Any, Final, TypeAlias, TypeVar
 
 from harness.checkers.partitions.copies import Ident, ident_of
@@ -14,6 +15,7 @@ from harness.checkers.partitions.waiting import check_waiting
 from harness.worlds.controller.administration import NEEDED
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.nodes import Note
+from harness.worlds.cores.partitions.consumer_sessions import ConsumerSessions
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.partitions.fetching import Answers, Fetcher
 from harness.worlds.cores.partitions.flushing import AwaitedFlushes, DueFlushes
@@ -55,10 +57,12 @@ class PartitionBroker(Broker):
         self.disk = Disk(
             self.id, world.replication.log, self.random, lambda where: world.checkers.disks.deleted(self.id, where)
         )
+        self._session_ids = Random(f"{world.script.seed}/fetch sessions/broker {self.id}")
         self._new_process()
 
     def _new_process(self) -> None:
         self.core = ReplicaManager(self.id, self.disk, self.world.replication.settings)
+        self.consumer_sessions = ConsumerSessions(self, self._session_ids)
         self.metadata = MetadataCache()
         self.groups, self.transactions = Groups(self), Transactions(self)
         self._coordinators = (self.groups, self.transactions) if self.world.transacted else (self.groups,)

@@ -313,16 +313,21 @@ class Consumer(Party):
         self.later(ANSWER_US, lambda: on_reply(None))
 
     def _replied(self, result: Fetched | None, begins: int) -> None:
-        if result is not None and result.error is ErrorCode.NONE and result.records:
+        if result is not None:
+            self.take(result, begins)
+        self.later(5_000 if result is not None and result.records else POLL_MS * 500, self._poll)
+
+    def take(self, result: Fetched, begins: int) -> None:
+        """Process an answer for the consumer's offset. `begins` is the first offset of the broker's log."""
+        if result.error is ErrorCode.NONE and result.records:
             last = [header for _, header in walk(result.records)][-1]
             if self.committed:
                 seen = tuple(visible(result, self.offset))
                 self.world.journal.reads.append(Read(str(self.where), self.offset, last.next_offset, seen))
             self.offset = last.next_offset
             self.world.counted("committed reads" if self.committed else "reads")
-        elif result is not None and result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        elif result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self.offset = begins
-        self.later(5_000 if result is not None and result.records else POLL_MS * 500, self._poll)
 
 
 class Deleter(Party):

@@ -13,6 +13,7 @@ from harness.worlds.cores.controller.workload import ControllerWorkload
 from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.clients import Consumer, Deleter, Producer
 from harness.worlds.cores.partitions.committers import Committer, HastyMember, Member, StaticMember
+from harness.worlds.cores.partitions.session_consumers import SessionReader, uses_sessions
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from harness.worlds.cores.partitions.transactors import Transactor
 from harness.worlds.disks import Crashed
@@ -41,6 +42,8 @@ class PartitionsWorkload(ControllerWorkload):
         super().__init__(world)
         self.producers: dict[tuple[int, TopicPartition, str], Producer] = {}
         self.consumers: dict[tuple[int, TopicPartition], Consumer] = {}
+        self._readers: dict[bool, SessionReader] = {}
+        """The clients that fetch in sessions, by isolation level: True for read_committed."""
         self.committers: dict[tuple[int, int, str], Committer] = {}
         self.transactors: dict[int, Transactor] = {}
 
@@ -55,8 +58,14 @@ class PartitionsWorkload(ControllerWorkload):
 
     def _consume(self, op: faults.Consume) -> None:
         where = administration.where_of(op.topic, op.partition)
-        if (op.client, where) not in self.consumers:
-            committed = where.topic in self.world.transacted
+        if (op.client, where) in self.consumers:
+            return
+        committed = where.topic in self.world.transacted
+        if uses_sessions(self.world.script.seed):
+            if committed not in self._readers:
+                self._readers[committed] = SessionReader(self.world, op.client, committed=committed)
+            self.consumers[op.client, where] = self._readers[committed].consume(where)
+        else:
             self.consumers[op.client, where] = Consumer(self.world, op.client, where, committed=committed)
 
     def _commit(self, op: faults.CommitPositions) -> None:
