@@ -26,7 +26,7 @@ class ReaperSettings:
     """The intervals and the rate of the container reaper.
 
     interval_ms       from the last deletion of one scan to the next scan
-    per_minute_max    deletions per minute (below 60: one a second), and the most that one scan finds
+    per_minute_max    deletions per minute at most (below 60: one a second), and the most that one scan finds
     never_used_ms     how long a container may wait for its first child; 0: for ever
     """
 

@@ -1,4 +1,4 @@
-"""Counters of events at a server's client ports since its start. The metrics read them."""
+"""Counts of one server's clients: of connections, sessions, requests and logins. The metrics read them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zab.service.attached import Traffic
 
 @define
 class Counts:
-    """Counters behind the metrics, named as ZooKeeper's metrics, some without the suffix `_count`."""
+    """Counts since the server's start, named as ZooKeeper's metrics, some without the suffix `_count`."""
 
     connection_rejected: int = 0
     connection_request_count: int = 0
@@ -19,6 +19,7 @@ class Counts:
     unsuccessful_handshake: int = 0
     tls_handshake_exceeded: int = 0
     outstanding_tls_handshake: int = 0
+    """The TLS handshakes that are under way now."""
     ensemble_auth_fail: int = 0
     stale_sessions_expired: int = 0
     sessionless_connections_expired: int = 0
@@ -26,4 +27,7 @@ class Counts:
     large_requests_rejected: int = 0
     auth_failed: int = 0
     gone: Traffic = field(factory=Traffic)
-    """The traffic of closed connections. All traffic is the sum of this and the traffic of the open ones."""
+    """The traffic of connections that were closed since the start, or since the last reset of statistics.
+
+    All traffic is the sum of this and the traffic of the open connections.
+    """

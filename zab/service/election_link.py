@@ -20,7 +20,7 @@ from zab.core.zxid import ServerId
 from zab.service.limits import Limits
 
 SETTLED_S: Final = 0.5
-"""The time after a connection opened in which a knock needs no answer: it was probably sent before."""
+"""The time after a connection opened in which a knock needs no answer: the peer probably knocked before."""
 Address: TypeAlias = tuple[str, int]
 
 
@@ -53,9 +53,9 @@ class ElectionLink:
         self._unsent: bytes | None = None
         """The newest vote, until it is sent."""
         self._last: bytes | None = None
-        """The last vote that was sent. It is sent again on a new connection."""
+        """The last vote that was sent. It is sent again on a new connection, unless a newer vote waits."""
         self._knocked = False
-        """True if the peer has asked for a connection that it does not have."""
+        """True from a knock of the peer until this server dials or a connection opens."""
         self._attempts = 0
         """The number of failed dials. It selects the next address of the peer."""
         self._pause_s = self._pause_s_min = limits.redial_ms_min / 1000
@@ -106,7 +106,7 @@ class ElectionLink:
             self._unsent = self._last
 
     def silent_ms(self, now: float) -> int:
-        """Return the milliseconds for which the connection has received nothing; 0 if there is none."""
+        """Return the milliseconds for which the connection has received nothing; 0 without a connection."""
         return int((now - self._silent_since) * 1000) if self.connected else 0
 
     def knocked(self, now: float) -> bool:

@@ -225,9 +225,9 @@ class ClientConnection:
         return active
 
     def ended(self, why: str) -> None:
-        """Disconnect the client: its session is over, moved or has a newer connection, or it should change servers.
+        """Disconnect the client, for the reason `why`: for example, its session is over or has moved.
 
-        If the client has closed the session itself, the reply to its request ends the connection instead.
+        If the client's last request was already taken, do nothing: the reply to it ends the connection.
         """
         if self.phase < ConnectionPhase.LEAVING:
             self.cut(why)
@@ -264,7 +264,7 @@ class ClientConnection:
         self.phase = max(self.phase, ConnectionPhase.LEAVING)
 
     def finish(self) -> None:
-        """Take and answer no more requests. Close when all replies so far are sent."""
+        """Take and answer no more requests. Close when the frames in the send buffer are sent."""
         if self.phase < ConnectionPhase.CLOSING:
             self.phase = ConnectionPhase.CLOSING
         if not self._receiving:
@@ -290,14 +290,14 @@ class ClientConnection:
         self.cut("an internal error")
 
     def contain(self, act: Callable[..., None], *values: Any) -> None:
-        """Call `act` from a task that is not the connection's own. A bug in `act` ends only this connection."""
+        """Call `act` in a task that is not the connection's own. If it raises, only this connection ends."""
         try:
             act(*values)
         except Exception as mistake:
             self.failed(mistake)
 
     def report_violation(self, why: str) -> None:
-        """Log that the client broke the protocol. The rate of lines is limited by host and kind of mistake."""
+        """Log that the client broke the protocol. Lines are rate-limited per host and kind of mistake."""
         kind = _VARYING.split(why, maxsplit=1)[0]
         self.server.log.warn_rate_limited(
             "client_protocol_error", (self.peer.rpartition(":")[0], kind), peer=self.peer, why=why
@@ -311,7 +311,7 @@ class ClientConnection:
 
     @property
     def sent(self) -> int:
-        """The number of replies and events sent."""
+        """The number of replies and events sent since the connection began, or since the count was reset."""
         return self.send_buffer.sent
 
     @sent.setter
@@ -324,10 +324,10 @@ class ClientConnection:
 
     @property
     def unsent(self) -> int:
-        """The number of bytes of replies and events that wait to be sent."""
+        """The number of bytes that wait to be sent, here or in the transport."""
         return self.send_buffer.bytes
 
     @property
     def unfinished(self) -> int:
-        """The number of bytes of a request that has not arrived completely."""
+        """The number of bytes received of a request that is still incomplete."""
         return self._reader.held_bytes

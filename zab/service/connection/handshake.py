@@ -26,9 +26,10 @@ class ArrivingClient(Protocol):
 
 
 class SessionHandshake:
-    """One ConnectRequest. It catches up with what the client has seen, then creates or attaches a session.
+    """Handles one ConnectRequest: lets the server catch up with what the client has seen, then opens a session.
 
-    If the server may serve without a leader (`read_only_mode_enabled`), the handshake first waits for a readable state.
+    A ConnectRequest without a session id creates a session, any other attaches its session. If the server may serve
+    without a leader (`read_only_mode_enabled`), the handshake first waits for a readable state.
     """
 
     def __init__(self, server: ServerPort, shell: ShellPort, client: ArrivingClient, asked: ConnectRequest) -> None:
@@ -55,7 +56,7 @@ class SessionHandshake:
             self._catch_up()
 
     def end(self) -> None:
-        """End the handshake: the session is open, or the client is gone."""
+        """End the handshake: the session is open, the client was refused, or it is gone."""
         self._server.tracker.end_opening(self)
 
     def cancel(self) -> None:
@@ -72,7 +73,7 @@ class SessionHandshake:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Pass a barrier if the client has seen more than this server has applied, and there is a leader."""
+        """Wait for a barrier if the client has seen a later state, unless it is read-only: a barrier needs a leader."""
         if self._asked.last_zxid_seen > self._server.machine.zxid and not self._read_only:
             self._shell.barrier(self._caught_up)
         else:

@@ -1,4 +1,4 @@
-"""Requests by which a client proves an identity: auth and SASL. The identity is valid for all later requests."""
+"""Auth and SASL requests, by which a client proves identities. They are valid for later requests of the connection."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Login:
         return self._outcome(body_reply(xid, 0, buffer(token), error), bool(error), now_ms)
 
     def refuse(self, xid: int) -> LoginOutcome:
-        """Refuse a request of a client that lacks a required identity and does not prove one."""
+        """Refuse a request other than auth and SASL, because the client lacks an identity that this server requires."""
         self._client.authentication.why = "sent a request before it proved an identity that this server requires"
         self._warn("client_not_authenticated")
         return LoginOutcome(error_reply(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRES_SASL_AUTH), ends=True)
@@ -91,7 +91,7 @@ class Login:
         auth = self._client.authentication
         if self._server.throttles.logins.may_try(auth.host, now_ms):
             return True
-        auth.why = "not checked, because too many logins from its address failed just now"
+        auth.why = "its credentials were not checked: too many failed logins from its address wait for their replies"
         self._warn("client_not_authenticated")
         return False
 

@@ -1,4 +1,4 @@
-"""The replies of one connection: pending ones, and frames that wait to be sent."""
+"""The output of one connection: pending replies, and frames that wait to be sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 
 class PendingReply:
-    """A reply to a sync, reconfiguration, refused request or local session's close; for `RequestOrder`, to a write."""
+    """The reply, known or not, to a request that is neither a read nor a connection's write under way."""
 
     __slots__ = ("done", "error", "last", "value", "zxid")
 

@@ -25,7 +25,10 @@ from zab.store.store import Store
 from zab.wire.client.client_frames import Command
 
 Done: TypeAlias = Callable[[Any, Exception | None], None]
-"""(result, error): called once, in the event loop, perhaps before the call that it belongs to returns."""
+"""(result, error): called once, in the event loop, perhaps before the call that it belongs to returns.
+
+A `ShellPort` may drop it if the connection ends first.
+"""
 
 
 class ConnectionPhase(IntEnum):
@@ -122,7 +125,7 @@ class Sessions(Protocol):
         """
 
     def attach(self, client: Any) -> None:
-        """Report the session's events to this client. An older client of the session is disconnected."""
+        """Make this the session's client, to be disconnected if the session ends or moves. Disconnect an older one."""
 
     def detach(self, client: Any) -> None: ...
     def upgrade(self, session: int) -> None:
@@ -185,7 +188,8 @@ class ShellPort(Protocol):
     def output_ready(self) -> None:
         """Send after this turn of the server.
 
-        Called when a frame comes into the empty send buffer, and when the connection is to close after its replies.
+        Called when a frame is put into the empty send buffer, and when the connection is to close after its replies.
+        Not called within `receive`: the shell always sends after it.
         """
 
     def wake(self) -> None:
@@ -204,7 +208,7 @@ class ShellPort(Protocol):
         """Wait for a barrier. The leader first receives a report that the session is active."""
 
     def create_session(self, timeout_ms: int, done: Done) -> None:
-        """Create a session. The result is its id. If the connection ends before that, close the session again."""
+        """Create a session. The result is its id. A session created after the connection has ended is closed again."""
 
     def create_local_session(self, timeout_ms: int, read_only: bool, done: Done) -> None:
         """Create a session that only this server knows. The result is its id."""
@@ -213,4 +217,4 @@ class ShellPort(Protocol):
         """Attach a session. The result is its timeout, or None if there is no such session with this password."""
 
     def change_membership(self, fields: Fields, done: Done) -> None:
-        """Change the membership. The result is an error code and the configuration node."""
+        """Change the membership. The result is an error code, and the configuration node or None."""

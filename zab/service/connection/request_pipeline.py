@@ -286,7 +286,8 @@ class RequestPipeline:
     def _take_of_local(self, requests: list[Request]) -> None:
         """Take the requests of a local session, up to a close.
 
-        If upgrades are enabled, the session is upgraded before the first request that creates an ephemeral node.
+        If upgrades are enabled, the session is upgraded before the first request that creates an ephemeral node. A
+        read-only client's session is not.
         """
         server, client = self._server, self._client
         upgrading = server.settings.local_sessions_upgrading_enabled
@@ -314,8 +315,9 @@ class RequestPipeline:
         """Submit the writes, answer the reads or queue them behind a write, and dispatch the others.
 
         The rule is ZooKeeper's: a client's requests take effect, and are answered, in the order in which it sent them.
-        So a read waits for the writes before it. Writes are submitted together, except if a special request is between
-        them. A read-only client gets an error for its writes and syncs. After a close, only pings are answered.
+        So a read waits for the writes before it. Writes are submitted together, unless a request that is neither a read
+        nor a write is between them. A read-only client gets an error for its writes and syncs. After a close, only
+        pings are answered.
 
         Stop early, and hold the rest, after a sync or another request that pauses the pipeline, and at the bounds for
         unsent bytes, for the work of reads, and for scans that are queued behind a write.
@@ -381,7 +383,7 @@ class RequestPipeline:
                     self._read(op, xid, body)
             else:
                 if posts:
-                    self._requests.post_many(posts, self._done)  # before the special request
+                    self._requests.post_many(posts, self._done)  # they precede this request
                     posts = []
                 self._special.get(op, RequestPipeline._unknown)(self, op, xid, body)
         if posts:
@@ -428,7 +430,7 @@ class RequestPipeline:
         self.written(result, error)
 
     def written(self, result: Any, error: Exception | None) -> None:
-        """Answer the oldest write, which was applied with this result of the machine, or failed.
+        """Answer the oldest write, which the machine has applied with this result, or which failed.
 
         Called in the order of the writes, which is also the order of their replies, as ZooKeeper promises. After an
         error the client is cut, and cannot tell the outcome. The one exception is `LeadersLost`: it proves that
@@ -558,10 +560,10 @@ class RequestPipeline:
         self._conclude(self._login.sasl(op, xid, body, self._now_ms))
 
     def _take_logins(self, requests: list[Request]) -> list[Request]:
-        """Take auth and SASL requests while the client lacks a required identity. Return the requests that are left.
+        """Take auth and SASL requests until the client has a required identity. Return the requests after them.
 
-        Any other request is refused, which ends the connection, so nothing is left. A pause after a wrong login stops
-        early: the requests behind that login are left.
+        Stop earlier after wrong credentials that are answered after a pause. Any other request is refused, which ends
+        the connection: then return an empty list.
         """
         client = self._client
         for index, (xid, op, body) in enumerate(requests):

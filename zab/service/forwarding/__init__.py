@@ -1,1 +1,1 @@
-"""Carry requests to the leader, and their outcomes back: forwarding, intake, proposals, barriers."""
+"""Carry requests to the leader, and their outcomes back."""

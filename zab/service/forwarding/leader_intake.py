@@ -1,8 +1,8 @@
 """The leader's intake: takes requests of all members, its own included, and has them proposed or refused.
 
-A refusal depends on the state that the leader has prepared so far. It must not come from a server that no longer leads,
-and a member must not report it before it has applied that state. So the leader confirms with a barrier that it still
-leads, and sends the zxid of that state with the refusal.
+A refusal depends on the state that the leader has prepared so far. A server that no longer leads must not refuse: so
+the leader first confirms with a barrier that it still leads. A member must not report a refusal before it has applied
+that state: so the leader sends the state's zxid with the refusal.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LeaderIntake:
             self.queue.put(ForwardedBatch(leadership.epoch, None, pending.origin, first, requests))
 
     def turn(self, now: Millis) -> None:
-        """Propose the queued requests, have refusals confirmed, and answer catch-up requests. Cheap without work."""
+        """Propose queued requests, have refusals confirmed, and answer catch-up requests. Cheap if nothing waits."""
         queue, node = self.queue, self._node
         if queue.busy:
             queue.turn(node, now, self._wall_ms())
@@ -121,7 +121,7 @@ class LeaderIntake:
             link.cut("more than twice Limits.submits_max requests of the peer would be queued")
 
     def on_catch_up_request(self, link: LearnerLink, message: CatchUpRequest) -> None:
-        """Note the request. It is answered at the end of a turn after which no prepared transaction waits."""
+        """Record the request. The first turn that leaves no prepared transaction waiting answers it."""
         self._catch_ups.append((link, message.number))
 
     def reconfigure(self, request: ReconfigureRequest, now: Millis) -> ReconfigureReply:

@@ -1,7 +1,7 @@
 """A leadership: the time in which a server serves with one leader in one epoch, over one link.
 
-When the leader, its epoch or the link changes, a new leadership begins. A request sent in one leadership may be sent
-again in the next only when it is known that it was not carried out: `pending_submissions` gives the reason.
+When the leader, its epoch or the link changes, a new leadership begins. A request sent in one leadership is sent again
+in a later one only if it certainly was not carried out: see `pending_submissions`.
 """
 
 from __future__ import annotations

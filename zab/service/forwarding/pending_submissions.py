@@ -45,7 +45,7 @@ SLACK: Final = 1_000
 
 
 class Submission:
-    """A request that its caller can cancel. `counter` is 0 until there is room for it, `done` None once cancelled."""
+    """A request that its caller can cancel. `counter` is 0 until there is room for it. A cancel sets `done` to None."""
 
     __slots__ = ("counter", "done", "request")
 
@@ -70,11 +70,11 @@ class PendingSubmissions:
         self._open: dict[int, tuple[bytes, Done | None]] = {}
         """The open requests by number, so the oldest first."""
         self._sent = 0
-        """The open requests up to this number have been sent in this leadership or in the last one."""
+        """The open requests up to this number have been sent since the last catch-up point was reached."""
         self._queued: deque[Submission] = deque()
         """Requests for which there is no room yet, in the order of arrival. Some may be cancelled."""
         self._unsent: deque[int] = deque()
-        """Numbers of requests that were not sent in this leadership, in order. Cancelled ones are no longer open."""
+        """Numbers of the requests to send, in order. A cancelled one may remain here, but is not in `_open`."""
         self._may_send = False
         """True if the log up to the catch-up point of this leadership is applied."""
         self._catch_up: Zxid | None = None
@@ -89,7 +89,7 @@ class PendingSubmissions:
         self._alone = 0
         """The number of the last request that was sent alone in this leadership; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
-        """Refusals of the leader, each with the zxid that must be applied here before its caller gets the refusal."""
+        """Refusals of the leader, with the zxid that must be applied here before the callers get them."""
         self._carried_out = 0
         """The number of the last request that was carried out: requests are carried out in the order of numbers."""
 
@@ -188,7 +188,7 @@ class PendingSubmissions:
         self._epoch = epoch
 
     def on_catch_up_point(self, zxid: Zxid) -> None:
-        """Record the end of the leader's log when the leadership began."""
+        """Record the catch-up point of this leadership, the end of the leader's log."""
         self._catch_up = zxid
 
     def end(self) -> None:
@@ -200,7 +200,7 @@ class PendingSubmissions:
     # -- applied transactions ------------------------------------------------------------------------
 
     def applied(self, counter: int, result: object) -> None:
-        """Handle a transaction with this member's origin and this number."""
+        """Answer the request with this number: its transaction was applied, with this result."""
         self._carried_out = counter
         closed = self._open.pop(counter, None)  # the same as `_close`, inlined
         if closed is None:
@@ -222,7 +222,7 @@ class PendingSubmissions:
         self._refusals.append((after, refused))
 
     def reached(self, applied: Zxid) -> bool:
-        """Handle progress of the machine.
+        """Handle progress: the machine has applied everything up to `applied`.
 
         Return True if this lets requests be sent: the log up to the catch-up point is now applied.
         """
@@ -344,7 +344,7 @@ class PendingSubmissions:
         return first, requests
 
     def _may_take(self, count_max: int) -> int:
-        """Return how many requests may be sent now. Called only if leaders were lost with some of the open ones."""
+        """Return how many requests may be sent now. Called only if `_lost` has an entry."""
         unsent, still_open, suspicious = self._unsent, self._open, self._leaders_lost_max - 1
         while unsent and unsent[0] not in still_open:
             unsent.popleft()

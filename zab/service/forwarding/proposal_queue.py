@@ -3,8 +3,8 @@
 The queue drops a request when the leadership ends, or when the link on which it arrived breaks. The member that
 submitted it then sends it again.
 
-So a request that ended its leader would be sent to the next leader and end that one, too. Therefore an error of a
-single request is reported to its submitter, and the leader continues.
+So a request that makes its leader fail would be sent to the next leader, and make that one fail, too. Therefore an
+error in the preparation of a request is reported to its submitter, and the leader continues.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from zab.wire.peer import ENVELOPE_BYTES_MAX, ITEM_BYTES_MAX
 from zab.wire.relay_messages import TAG, TAG_BYTES
 
 BESIDE_BYTES: Final = TAG_BYTES + ITEM_BYTES_MAX
+"""The most bytes that a frame needs for a transaction besides its content: a tag and a header."""
 
 
 def txn_bytes_max_of(limits: Limits) -> int:
     """Return the largest size of a transaction that fits into a frame of a learner link."""
     return limits.frame_bytes_max - ENVELOPE_BYTES_MAX - BESIDE_BYTES
 
-
-"""The overhead of a batch for each transaction, in bytes."""
 
 PREPARE_S: Final = 0.02
 """The time after which a turn prepares no further request and lets other tasks run.
