@@ -19,7 +19,7 @@ from zab.storage.storage import StorageSettings
 
 @frozen
 class MemberArguments:
-    """The arguments of `zab.Member` that do not change while it runs.
+    """The arguments of `zab.Member` that its parts need while it runs.
 
     `me` is its `server_id`, `environment` its `host`. `zab.Member` describes them all.
     """

@@ -76,7 +76,7 @@ class ClientPortSettings:
     standalone_enabled        True: a change of the membership must leave at least two voters (`standaloneEnabled`)
     super_digest              `user:hash` of the super user
     digest_algorithm          hash of the digest scheme
-    security                  authentication
+    security                  authentication of the clients: see `SecuritySettings`
     failed_logins             how fast one address may guess passwords
     tls                       for the secure client port and, with `unify`, for the plain one; None: no TLS
     audit                     the audit log; None: off
