@@ -95,7 +95,7 @@ class Link:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that count as progress of a synchronization: all from the leader, or bulk data sent to a learner."""
+        """Bytes that count as progress of a synchronization: all from a leader, or the bulk data for a learner."""
         return self.received_bytes if self.dialled else self._drained_bytes
 
     def pace(self) -> dict[str, int]:
@@ -107,7 +107,10 @@ class Link:
         return {"bytes": moved, "took_ms": took_ms, "bytes_per_s": moved * 1000 // took_ms}
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame until `flush`, so that the frames of one turn leave together. Cut the link at a limit."""
+        """Queue a frame until `flush`, so that the frames of one turn leave together.
+
+        If the queue would then exceed a limit, cut the link instead.
+        """
         if self._closing:
             return
         self.queued_bytes += len(frame)
@@ -136,9 +139,10 @@ class Link:
             self._bulk_queued += 1
 
     def flush(self) -> None:
-        """Write the queue to the socket. Wake the sending task for the rest, and for all that only this task can send.
+        """Write as much of the queue as the socket accepts, and leave the rest to the sender task.
 
-        A write from here saves three task switches, and the socket almost always has room.
+        If the driver may not write (see `_socket`) or bulk data is queued, leave the whole queue to that task. A write
+        from here saves three task switches, and the socket almost always has room.
         """
         queue = self._queue
         if not queue:
@@ -166,7 +170,7 @@ class Link:
             self._wakeup.ring()
 
     def hang_up(self) -> None:
-        """Send the queue, then close. A peer that does not read it within `linger_ms` loses it.
+        """Send the queue, then close. After `linger_ms`, close even if frames are left: they are lost.
 
         A link that is not open yet is closed at once.
         """

@@ -67,7 +67,7 @@ class Links:
     async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
         """Serve the link of a learner that has dialled. It becomes current when a turn takes its `LinkUp`.
 
-        Close it at once if `links_max` links, accepted and dialled, are open.
+        Close the stream instead if there are `links_max` links, accepted and dialled, or if `run` is not running.
         """
 
         async def opened() -> trio.abc.Stream:
@@ -80,9 +80,9 @@ class Links:
         self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
 
     def accept(self, link: Link) -> Link | None:
-        """Make `link` the current link of its peer. Return the link that it replaces, or None.
+        """Make this the current link of its peer. Close the former one, and return it; None if there was none.
 
-        The replaced link is closed, and its further messages are ignored.
+        No further message of the former link is delivered.
         """
         old = self.accepted.get(link.peer)
         if old is not None:
@@ -104,7 +104,7 @@ class Links:
             del table[link.peer]
 
     def act(self, action: Dial | HangUp) -> Link | None:
-        """Carry out one action of `Ready.links`. Return the link that was hung up, if any."""
+        """Carry out one action of `Ready.links`. Return the link that a `HangUp` closed, or None."""
         if isinstance(action, Dial):
             self._dial(action.to)
             return None
@@ -136,10 +136,11 @@ class Links:
     # -- sending -----------------------------------------------------------------------------------
 
     def send(self, envelopes: Iterable[Envelope], snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """Queue messages for their servers. Notifications go over the election links.
+        """Queue messages for their servers: notifications on the election links, all others on the learner links.
 
-        A message without a link to its server is dropped. If the same message follows for other servers, it is encoded
-        once. `snapshot` returns the machine's chunks for a `SendSnapshot`.
+        A message without a link to its server is dropped. A message for several servers in a row is encoded once. The
+        messages of a synchronization become bulk data, and so do all later ones of this call for the same server.
+        `snapshot` returns the machine's chunks for a `SendSnapshot`.
         """
         last: object = None
         frame = b""
@@ -163,7 +164,7 @@ class Links:
                 )
                 continue
             if message is not last:
-                assert not isinstance(message, _PARTS), "these are parts of a synchronization"
+                assert not isinstance(message, _PARTS), "sent only in a synchronization, or on an election link"
                 last, frame = message, encode(message)
             link.send(frame)
         for link, items in synced.items():
@@ -175,7 +176,7 @@ class Links:
             yield link.peer, link.moved_bytes
 
     def flush(self) -> None:
-        """Send the frames queued since the last call, in one piece per link."""
+        """Flush each link on which something was queued since the last call."""
         for link in self.unsent:
             link.flush()
         self.unsent.clear()

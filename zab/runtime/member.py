@@ -101,8 +101,8 @@ class Member:
         listen       False: open no ports for the other servers
         listen_host  the address to bind to, if it differs from the address that the others dial
         disk, network, host   replacements of the real ones, for tests; `tls` has no effect on a given network
-        admit_non_members     whether a server outside of every membership may connect, read everything and forward
-                     requests: for new servers that join before they are added, and off otherwise
+        admit_non_members     True: servers that are not members may connect, read everything and forward requests. Set
+                     it only to add new servers, which connect before they are members
 
         Raise `TypeError` if the machine, `path`, `server_id` or `ensemble` has a wrong type, and `ConfigError` if an
         argument is invalid or contradicts another one, or a file of `tls` cannot be used.
@@ -128,7 +128,7 @@ class Member:
             raise ConfigError(f"server {server_id} is not in the ensemble, whose servers are {sorted(ensemble.by_id)}")
         self.me = ServerId(server_id)
         if limits.batch_entries_max > settings.counter_max:
-            # A batch larger than an epoch's counter would end each leader that tries to propose it.
+            # A batch could need more zxids than an epoch has. Each leader that tries to propose it would lose its role.
             raise ConfigError(
                 f"Limits.batch_entries_max = {limits.batch_entries_max}: "
                 f"at most Settings.counter_max = {settings.counter_max} is allowed"
@@ -150,11 +150,11 @@ class Member:
         """Set once by `run`, after the recovery."""
         self.watchdogs = Watchdogs(self._report_stall)
         self._stopped: Stopped | None = Stopped("this member was not started yet")
-        """The error of every call; None between the recovery and the end."""
+        """The error of calls that need the running member; None between the recovery and the end."""
         self._ended = False
         """True once `run` has ended, also if the recovery failed."""
         self._role: RoleChange | None = None
-        """The present role; None before the recovery."""
+        """The present role, or the last one after the end; None until the recovery is complete."""
         self._next_role = trio.lowlevel.ParkingLot()
         """The tasks that wait for the next change of the role, or for the end."""
         self._hooks = MemberHooks()
@@ -276,14 +276,15 @@ class Member:
     async def submit(self, request: bytes) -> Any:
         """Submit a request to the ensemble. Return the result of `apply` on this member.
 
-        A request is carried out exactly once, even if leaders and links fail, and the requests of one member are
-        carried out in the order of their submission. The call waits while there is no leader, and while too many other
-        requests are open: put a deadline around it, `trio.fail_after`, if you have one. *Cancelling does not withdraw
-        the request*: afterwards it is unknown whether it was or will be carried out.
+        If the call returns, the request was carried out exactly once, even if leaders and links failed. The requests of
+        one member are carried out in the order of their submission. The call waits while there is no leader, and while
+        too many other requests are open: put a deadline around it, `trio.fail_after`, if you have one. *Cancelling does
+        not withdraw the request*: afterwards it is unknown whether it was or will be carried out.
 
         Raise `Refused` if the request was refused and changed nothing; its subclass `LeadersLost` if too many leaders
-        in a row were lost with it; `OutcomeUnknown` or `Stopped` if its outcome is unknown. Raise `LocalProtocolError`
-        if it is larger than `Limits.request_bytes_max`, and `TypeError` if it is not `bytes`.
+        in a row were lost while it was under way; `OutcomeUnknown` if its outcome is unknown. Raise `Stopped` if the
+        member does not run, or ends before the outcome is known. Raise `LocalProtocolError` if the request is larger
+        than `Limits.request_bytes_max`, and `TypeError` if it is not `bytes`.
         """
         waiter = Waiter()
         self._check(request)
@@ -301,8 +302,8 @@ class Member:
         This is for callers with thousands of requests under way. After `forget`, `done` is not called.
 
         `done` is called in the event loop, in the middle of the member's work: it must be quick and must not raise.
-        `post` itself raises `Overloaded` if `submit` would wait for room, and the errors of `submit` for a request that
-        is too large or not bytes. The return value is for `forget`.
+        `post` itself raises `Overloaded` if `submit` would wait for room, `Stopped` if the member does not run, and the
+        errors of `submit` for a request that is too large or not bytes. The return value is for `forget`.
         """
         self._check(request)
         if not self._pending.has_room(len(request)):
@@ -378,8 +379,8 @@ class Member:
     async def read(self, look: Callable[[Any], T], *, linearizable: bool = True) -> T:
         """Return `look(machine)` after a barrier. If `linearizable` is False, skip the barrier: the state may be old.
 
-        Both wait while a snapshot replaces the state. `look` must not change the machine, nor return a part of it that
-        may change later.
+        In both cases, wait while a snapshot replaces the state. `look` must not change the machine, nor return a part
+        of it that may change later.
         """
         running = self._started()
         if linearizable:
@@ -391,7 +392,10 @@ class Member:
 
     @property
     def socket_reader(self) -> SocketReader:
-        """The reader for sockets whose requests are for this member: while it runs, a turn follows each reading."""
+        """The reader for sockets with requests to this member.
+
+        While the member runs, one round reads from all ready sockets, and then takes a turn if there is input for it.
+        """
         return TASK_READER if self._running is None else self._running.socket_reader
 
     def on_turn(self, turned: Callable[[], None]) -> None:
@@ -445,7 +449,7 @@ class Member:
 
         It is called as `(ensemble, None)` at the start and as soon as a membership is in force. It is called as
         `(ensemble, zxid)`, with the zxid of the change, when this member's machine has applied everything before the
-        change. The second call does not come for a first membership, nor for a change that a received snapshot
+        change. The call with a zxid does not come for a first membership, nor for a change that a received snapshot
         contains: read the membership again after `restore`.
         """
         self._hooks.on_membership = concerned
@@ -463,14 +467,16 @@ class Member:
 
         joining         servers to add; a server replaces the member with its id
         leaving         ids of members to remove
-        members         the whole new membership, in place of `joining` and `leaving`; the only way with groups
+        members         the whole new membership, in place of `joining` and `leaving`; required if the present one has
+                        groups
         expect_version  the version that the membership must have; None: any
 
-        New voters must follow the leader and be synchronized before the change, so start them first, with an ensemble
-        in which they are observers, and let the members `admit_non_members`. An observer of the present membership does
-        not count. The call waits while there is no leader. Cancelling does not withdraw the change.
+        A quorum of the new membership must be synchronized before the change. A member that is an observer does not
+        count, even if the change makes it a voter. For new voters to count, start them first, with an ensemble in which
+        they are observers, and let the members `admit_non_members`. The call waits while there is no leader. Cancelling
+        does not withdraw the change.
 
-        Raise `NewConfigNoQuorum` if the synchronized servers are no quorum of the new membership, `WrongVersion` if
+        Raise `NewConfigNoQuorum` if the servers that count are no quorum of the new membership, `WrongVersion` if
         `expect_version` is not the present version, `ReconfigInProgress` while another change is undecided,
         `ConfigError` if the new membership is invalid, and `NotLeader` or `Overloaded` if the change cannot be taken
         now: then nothing was changed. Raise `ChangeLost` if the change was lost with its leader, and `OutcomeUnknown`
@@ -494,10 +500,11 @@ class Member:
         return running.node.ensemble
 
     async def give_up_history(self) -> Veto:
-        """Replace the history of this member by the leader's, which lacks committed transactions. Return the veto.
+        """Give up the history of this member, although the leader lacks transactions that are committed in it.
 
-        The veto names what is lost. An operator decides this while `roles()` shows a `veto`; without one, raise
-        `LocalProtocolError`. The files of the history are kept as `damaged.*`.
+        Return the veto that this ends: it names what is lost. Later, a snapshot of the next leader replaces the
+        history. Its files are kept as `damaged.*`, within the bounds of `StorageSettings`. An operator decides this
+        while `roles()` shows a `veto`; without one, raise `LocalProtocolError`.
         """
         running = self._started()
         waiter = Waiter()
@@ -540,7 +547,7 @@ class Member:
         return self._started().status.member()
 
     async def take_snapshot(self) -> SnapshotStatus:
-        """Write one more snapshot to this member's disk while it works. Return its status when it is durable.
+        """Write another snapshot to the disk while the member works. Return the snapshot's status once it is durable.
 
         Raise `Stopped` if the member ends before that, and `StorageError` while the member has no history: its disk was
         lost or damaged, and the leader has not sent it another one yet.

@@ -19,7 +19,7 @@ from zab.storage.storage import StorageSettings
 
 @frozen
 class MemberArguments:
-    """The arguments of `zab.Member` that do not change while it runs.
+    """The arguments of `zab.Member` that its parts need while it runs.
 
     `me` is its `server_id`, `environment` its `host`. `zab.Member` describes them all.
     """
@@ -50,9 +50,9 @@ class MemberHooks:
     """The functions of the application that a member calls in the event loop. They must be set before it runs."""
 
     on_leader_message: MessageHandler = ignore_message
-    """Called at the leader with each message that a member has sent by `tell_leader`."""
+    """Called at the leader with each message that a member, or the leader itself, has sent by `Member.tell_leader`."""
     on_member_message: MessageHandler = ignore_message
-    """Called at a follower or observer with each message that the leader has sent by `tell_members`."""
+    """Called at a follower or observer with each message that its leader has sent by `Member.tell_members`."""
     on_membership: OnMembership = ignore_membership
     """Called with each membership: see `Member.on_membership`."""
     on_turn: Callable[[], None] = ignore_turn
@@ -60,5 +60,8 @@ class MemberHooks:
 
 
 def single_server_ensemble(server_id: int) -> Ensemble:
-    """Return the membership of a member that runs alone. To grow, it gives itself an address by `reconfigure`."""
+    """Return the membership of a member that runs alone.
+
+    Other servers can connect to it only after `reconfigure` has given it an address.
+    """
     return Ensemble((Server(ServerId(server_id), NO_HOST, 1, 2),))

@@ -75,7 +75,7 @@ class MemberRuntime:
         self.node = node = environment.node(me, arguments.ensemble, recovered, arguments.settings, jitter, now_ms())
         self.gate = gate = RestoreGate()
         self.socket_reader = EpollReader(wakeup)
-        """Reads the sockets of peers and clients, and then runs a turn."""
+        """Reads from the ready sockets of peers and clients, then runs a turn if there is input for it."""
         self._arguments = arguments
         self._wakeup = wakeup
         self._disk = disk
@@ -155,7 +155,7 @@ class MemberRuntime:
         """Tasks that run until the member ends."""
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        """Listen, take part until cancelled, and close the disk. Raise the errors that ended parts, in a group."""
+        """Listen, take part until cancelled, and close the disk. The errors of the parts are raised in a group."""
         for line in self._storage.notes:
             self._log.say("recovery", "warning" if line in self._storage.rotten else "info", what=line)
         try:
@@ -174,14 +174,14 @@ class MemberRuntime:
                 await self._arguments.environment.in_thread(self._close_disk)
 
     async def _save_committed(self, writer: Writer) -> None:
-        """Save the committed zxid at intervals, for the start after the server is killed."""
+        """Save the committed zxid at intervals, so that a killed server finds it at its next start."""
         while True:
             await trio.sleep(COMMITTED_S)
             if self._storage.knows_more_committed:
                 await writer.call(self._storage.save_committed)
 
     async def _renew_silent_links(self, elections: ElectionLinks) -> None:
-        """Reconnect to voters that have not answered on their election links for as long as discovery may take."""
+        """During an election, reconnect to voters that have sent nothing for `init_ms` on an open election link."""
         init_ms = self._arguments.settings.init_ms
         while True:
             await trio.sleep(init_ms / 4_000)
@@ -199,7 +199,10 @@ class MemberRuntime:
         self._snapshots.schedule.stop(error)
 
     def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
-        """Give the history up in the next turn. `done` receives the veto that this ends, or `LocalProtocolError`."""
+        """Give up the history in the next turn.
+
+        `done` receives the veto that this ends, or `LocalProtocolError` if there is none.
+        """
 
         def give_up(now: Millis) -> None:
             try:

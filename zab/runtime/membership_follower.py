@@ -70,7 +70,10 @@ class MembershipFollower:
         await self._bind(nursery)
 
     async def run(self) -> None:
-        """Follow the changes after `bind`, until cancelled. If listening fails, try again every `BIND_RETRY_S`."""
+        """After `bind`, move the ports to the addresses of each new membership, until cancelled.
+
+        If listening fails, try again every `BIND_RETRY_S`.
+        """
         assert self._nursery is not None, "bind comes first"
         while True:
             await self._activated.wait()

@@ -37,9 +37,9 @@ def described(error: BaseException) -> str:
 
 
 _TLS: Final = (b"\x15", b"\x16")
-"""The first bytes of TLS alerts and handshakes.
+"""The first bytes of TLS alerts and handshakes. In both, byte 3 follows, the first of TLS's version.
 
-No greeting begins with one of them and the first byte of TLS's version: it would have hundreds of megabytes.
+No greeting begins with two such bytes: they are the upper half of its length, so it would have over 350 megabytes.
 """
 
 

@@ -39,7 +39,7 @@ class PeerDialler:
             with trio.fail_after(self._connect_s):
                 stream = await self._network.connect(host, port)
         except socket.gaierror as error:
-            # Log a name without an address, which is a configuration error, but not a server that is down.
+            # A name without an address is a configuration error, so warn of it. A server that is down needs no warning.
             why = f"the name {host} cannot be resolved: {error.strerror}"
             self._log.warn_rate_limited("host_unknown", host, peer=peer, host=host, why=why)
             raise
@@ -64,8 +64,9 @@ async def listen_for_peers(
 class PeerPort:
     """Listens, and passes on the streams that send a valid hello in time. The memory for all others is bounded.
 
-    A half-open connection above the limit drops the oldest one of the host that has most of them. A member is half-open
-    for a moment only. Connections from known addresses have a pool of their own, so strangers never drop them.
+    Half-open connections are in two pools, for known and for unknown addresses, so strangers never drop connections
+    from known addresses. If a pool holds `Limits.handshakes_max` connections, a new one drops the oldest connection of
+    the host with the most in this pool. A connection of a member is half-open for a moment only.
     """
 
     def __init__(
@@ -88,11 +89,14 @@ class PeerPort:
         self._welcomed = welcomed
         self._lives_at = lives_at
         self._strangers, self._known = HalfOpen(), HalfOpen()
-        """Half-open connections. Known are those from addresses in `_welcome` or of a known membership."""
+        """The pools of half-open connections. An address is known if it is in `_welcome` or in a known membership."""
         limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
         self._listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool)
         self._welcome: dict[str, None] = {}
-        """The first `ADDRESSES_MAX` addresses that sent a valid hello: host names of memberships are not resolved."""
+        """The first `ADDRESSES_MAX` addresses that sent a valid hello.
+
+        Without them, a member would be unknown if the memberships contain its host name instead of its address.
+        """
         self._scope: trio.CancelScope | None = None
         """Cancelled to close the listeners at `bound`."""
 

@@ -46,7 +46,7 @@ class SnapshotFinder:
         self._log = log
         self._environment = environment
         self._questions: deque[FindSnapshot] = deque()
-        """Questions without an answer, the oldest first."""
+        """Questions whose search has not begun, the oldest first."""
         self._asked = Wakeup()
         self._limiter = trio.CapacityLimiter(1)
 

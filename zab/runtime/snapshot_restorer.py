@@ -22,11 +22,11 @@ class RestoreGate:
 
     def __init__(self) -> None:
         self._opened: trio.Event | None = None
-        """The event that opens the gate; None while it is open."""
+        """Set when the gate opens; None while it is open."""
 
     @property
     def closed(self) -> bool:
-        """Return whether a restore is under way."""
+        """True while a restore is about to begin or under way."""
         return self._opened is not None
 
     def close(self) -> None:
@@ -75,7 +75,10 @@ class SnapshotRestorer:
         yield restore
 
     async def restore_in_thread(self, restore: Restore) -> None:
-        """Restore in a thread, so that the rest of the application continues. Then open the gate."""
+        """Restore in a thread, so that the rest of the application continues. Then open the gate.
+
+        Send keep-alives meanwhile, because no turn can send them.
+        """
         assert self._gate.closed, "the gate is closed when the turn begins to wait"
         chunks = self._storage.read_snapshot(restore.zxid)
         async with trio.open_nursery() as nursery:

@@ -82,7 +82,7 @@ class SnapshotTaker:
             self._begin(SnapshotJob(zxid, digest, snapshot(), False))
 
     def start_spare(self, zxid: Zxid, digest: int, snapshot: Callable[[], Iterable[bytes]]) -> None:
-        """Also write the state that a leader sends to a learner to a file, if the schedule wants it."""
+        """If the schedule decides so, write the state that this leader sends to a learner also to a file."""
         storage = self._storage
         if self.schedule.begin_spare(zxid, storage.newest_snapshot, storage.newest_snapshot_bytes):
             self._begin(SnapshotJob(zxid, digest, snapshot(), True))

@@ -1,10 +1,11 @@
-"""The audit log: one line for each change by a client, in ZooKeeper's format.
+"""The audit log: a line for each change that a client requests, in ZooKeeper's format.
 
     session=0x1000 user=127.0.0.1,bob ip=127.0.0.1 operation=create znode=/a znode_type=persistent result=success
 
-Tabs separate the fields. Each server logs the changes of its own clients, its start and stop, and the ephemeral nodes
-that are deleted at the end of any session. Unlike ZooKeeper, it also logs the result of each checked auth request and
-SASL exchange, and escapes names, so that a client cannot forge a line.
+Tabs separate the fields. Each server logs the changes that the clients of its ports request, its own start and stop,
+and the ephemeral nodes that are deleted at the end of any session. Changes by sessions in its process are not logged.
+Unlike ZooKeeper, it also logs the result of each checked auth request and SASL exchange, and escapes names, so that a
+client cannot forge a line.
 """
 
 from __future__ import annotations

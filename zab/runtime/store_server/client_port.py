@@ -1,5 +1,4 @@
-"""The client port: accepts connections up to the limits of all client ports: in total, per host, and of open
-descriptors."""
+"""The client port. All client ports share their limits: of connections, of those per host, and of open descriptors."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 class ClientPort:
     """Accepts the connections of clients at one port, and runs a shell for each.
 
-    If the port has a TLS acceptor, each connection passes it first: at the TLS port, or at a port for both kinds.
+    A port for TLS, or for TLS and plain connections, has a TLS acceptor, which each of its connections passes first.
     """
 
     def __init__(

@@ -34,8 +34,9 @@ class ClientPortSettings:
                               frame yet, or is closed at once if there is none
     connections_per_host_max  connections from one address at all client ports (`maxClientCnxns`); one more is closed at
                               once; 0: no limit
-    descriptors_kept          descriptors of the process that are reserved for members, log and snapshots (at most half
-                              of all); a connection that would need one of them is treated as above `connections_max`
+    descriptors_kept          descriptors of the process that are reserved for links to other servers, the log and the
+                              snapshots (at most half of all); a connection that would need one of them is treated as
+                              above `connections_max`
     requests_max              unanswered requests of one connection; above this, no more are read from it
     requests_total_max        unanswered requests of all connections; above this, no more are read from connections
                               with an open request
@@ -44,7 +45,8 @@ class ClientPortSettings:
                               more for each 256 characters
     watches_max               watches of all clients of this server
     listed_max                rows of one reply to a command or word that lists connections, sessions, paths or watches
-    multi_read_bytes_max      the reply to one multiRead, which may be thousands of times larger than its request
+    multi_read_bytes_max      the reply to one multiRead, which may be thousands of times larger than its request; a
+                              request with a larger reply is refused
     unsent_bytes_max          replies and events that a client does not read; above this, no more of its requests are
                               read
     unsent_bytes_cut          replies and events that a client does not read; above this, its connection is closed
@@ -55,24 +57,26 @@ class ClientPortSettings:
     events_max                unread events of one watch in this process; one more ends it with `EventsLost`
     containers_ms             from the last deletion of one check for containers and TTL nodes to the next check
                               (`znode.container.checkIntervalMs`)
-    containers_per_minute_max the number of deletions in a minute (`znode.container.maxPerMinute`)
+    containers_per_minute_max deletions of such nodes in a minute (`znode.container.maxPerMinute`); below 60: one each
+                              second
     containers_never_used_ms  how long a container may wait for its first child
                               (`znode.container.maxNeverUsedIntervalMs`); 0: for ever
-    nodes_spared_min          from this number of nodes on, the cyclic collector of this process skips the tree (and
+    nodes_spared_min          from this number of nodes on, Python's cyclic garbage collector skips the tree (and
                               everything else that exists then: `gc.freeze`)
     throttle                  see `ThrottleSettings`; off by default
     words                     four-letter words that are answered; `isro` always is if `read_only_mode_enabled`
     local_sessions_enabled    give clients sessions that only their server knows (`localSessionsEnabled`)
     local_sessions_upgrading_enabled
                               turn such a session into a global one when it first creates an ephemeral node
-                              (`localSessionsUpgradingEnabled`); else that is refused
-    read_only_mode_enabled    let clients that accept it read while there is no leader (`readonlymode.enabled`)
+                              (`localSessionsUpgradingEnabled`); False: refuse that
+    read_only_mode_enabled    let clients that accept read-only mode read while there is no leader
+                              (`readonlymode.enabled`)
     read_only_after_ms        how long there must be no leader before such reads
     reconfig_enabled          let clients with the permission change the membership (`reconfigEnabled`)
     standalone_enabled        True: a change of the membership must leave at least two voters (`standaloneEnabled`)
     super_digest              `user:hash` of the super user
     digest_algorithm          hash of the digest scheme
-    security                  authentication
+    security                  authentication of the clients: see `SecuritySettings`
     failed_logins             how fast one address may guess passwords
     tls                       for the secure client port and, with `unify`, for the plain one; None: no TLS
     audit                     the audit log; None: off

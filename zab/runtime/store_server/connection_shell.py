@@ -1,8 +1,9 @@
 """The shell of one client connection: it moves the bytes of a `ClientConnection`, and carries out its effects.
 
-Most clients read their replies at once. So a connection begins as a single task that reads. A nursery with more tasks
-would take a tenth of a session's time. On a plain socket it is opened only when bytes wait to be sent, a deadline has
-to be kept, or a job takes longer. With TLS, and without a shared reader of sockets, it is always opened.
+Most clients read their replies at once. So a connection begins as a single task that reads: a nursery with more tasks
+would take a tenth of the time that a session costs. On a plain socket, the nursery is opened only if the socket does
+not accept all bytes, a deadline is set, or a change of membership has to run beside the reading. It is always opened
+with TLS, and if no shared reader reads the socket.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class ConnectionShell:
         self._scope = trio.CancelScope()
         """Ends reading and sending, but not the linger and the close that follow."""
         self._changed = Wakeup()
-        """Rung when bytes were sent, and to wake the task that waits in `_may_read`."""
+        """Wakes the task that waits in `_may_read`. Rung when bytes were sent, and by `_interrupt`."""
         self._unsent = Wakeup()
         """Rung when bytes are left for the sending task: the socket had no room, or only this task writes (TLS)."""
         self._deadline_set = Wakeup()
@@ -87,7 +88,7 @@ class ConnectionShell:
         self._buffer = connection.send_buffer
         """The connection's send buffer, held directly: each write uses it."""
         self.output_ready = partial(server.poster.dirty, self)
-        """Part of `ShellPort`: `flush` is called at the end of the server's turn."""
+        """Part of `ShellPort`: have `flush` called at the end of the server's turn."""
 
     # -- the task ----------------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class ConnectionShell:
             await self._send_rest()
 
     async def _serve(self) -> None:
-        """Read until the client sends no more or the connection ends, without other tasks as long as possible."""
+        """Read until the client sends no more or the connection ends. Start other tasks only when needed."""
         if self._is_over():
             return
         if self._fd is not None and self._server.member.socket_reader.interruptible:
@@ -218,7 +219,10 @@ class ConnectionShell:
         self.connection.failed(mistake)
 
     def _write(self) -> None:
-        """Write as many bytes as the socket accepts at once."""
+        """Write what a plain socket accepts. Leave the rest, and with TLS everything, to the sending task.
+
+        Once a closing connection has sent everything, end it.
+        """
         connection, buffer, fd = self.connection, self._buffer, self._fd
         if connection.phase is ConnectionPhase.OVER or self._sending:
             return

@@ -73,7 +73,10 @@ def cons(server: ServerRuntime) -> str:
 
 
 def dump(server: ServerRuntime) -> str:
-    """List sessions, ephemerals and connections. Only the leader knows when sessions expire; others list none."""
+    """List sessions, ephemerals and connections.
+
+    A server that does not lead lists no sessions, because only the leader knows when they expire.
+    """
     most = server.settings.listed_max
     buckets = server.clients.tracker.ends()
     lines = ["SessionTracker dump:", _sets("Session", [len(sessions) for _, sessions in buckets])]
@@ -124,5 +127,8 @@ def dirs(server: ServerRuntime) -> str:
 
 
 def proposals(server: ServerRuntime) -> str:
-    """Return a leader's line about proposals, else "". The sizes are -1: a batch is no packet of ZooKeeper's."""
+    """Return a leader's line about the sizes of proposals, else "".
+
+    The sizes are -1: those of batches could not be compared with ZooKeeper's, which has a packet per transaction.
+    """
     return "Proposal sizes last/min/max: -1/-1/-1\n" if server.mode == "leader" else ""

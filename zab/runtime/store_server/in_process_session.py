@@ -87,9 +87,10 @@ class InProcessSession(Session):
 
     @property
     def heard_at(self) -> float:
-        """The start of the session's creation, or of its last `sync`: a leader certainly answered these.
+        """The time at which the creation of the session, or its last completed `sync`, began.
 
-        Other requests do not count. A read proves nothing: the server may follow a deposed leader without noticing.
+        A leader has certainly answered these. Other requests do not renew this time: a read proves nothing, because the
+        server may follow a deposed leader without noticing.
         """
         return self._heard_at
 
@@ -112,7 +113,7 @@ class InProcessSession(Session):
         self._order.resume()
 
     def store_closed(self, why: str) -> None:
-        """End the session here, because the store is closed. In the history it remains until it expires."""
+        """End the session here, because the store is closed. For the ensemble it exists until it expires."""
         self._finish(SessionState.CLOSED, why)
 
     read_only = False
@@ -191,7 +192,7 @@ class InProcessSession(Session):
             return
         try:
             waiter.done(job())
-        except Exception as mistake:  # it concerns this read only: the turn of the member continues
+        except Exception as mistake:  # only this call fails, and the member's turn continues
             waiter.done(None, mistake)
 
     async def _change(self, op: Op, fields: Fields, what: str) -> Any:

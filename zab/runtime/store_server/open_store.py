@@ -121,7 +121,7 @@ async def run_server(
     """Run a store until cancelled, and raise its error if it fails. `task_status` is started once its ports are open.
 
     `secure_client_port` is a port for clients over TLS, with the settings in `client_ports.tls`; its host is
-    `client_host` by default. Each of `admin` opens a port for operators. The ports for operators open first, so that
+    `client_host` by default. Each element of `admin` describes a port for operators. These ports open first, so that
     operators can see why a store does not serve yet.
     """
     check_port("client_port", client_port)
@@ -208,7 +208,8 @@ async def open_store(
         path         the directory of its log and snapshots; no other server may use it
         client_host  the address of both client ports; None: all addresses of this machine
         client_port  port for ZooKeeper's clients; 0: any free one, see `client_port` of the store; None: no port
-        secure_client_port  port for clients over TLS, with the settings in `client_ports.tls`
+        secure_client_port  port for clients over TLS, with the settings in `client_ports.tls`; 0: any free one;
+                     None: no port
         admin_port   port for operators, with a browser or Prometheus, see `AdminSettings`; 0: any free one, see
                      `admin_port` of the store; None: no port, unless `admin` is given
         admin        settings of that port

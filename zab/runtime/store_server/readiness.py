@@ -1,4 +1,4 @@
-"""The calls and the sessions in this process that wait until the state of a store may be read."""
+"""Tell the waiting calls and the sessions of this process whether the state of the store may be read."""
 
 from __future__ import annotations
 
