@@ -516,3 +516,16 @@ def test_ephemeral_node_upgrades_a_local_session() -> None:
     talk.it.receive(read(1) + encode_request(Op.CREATE, 2, ("/e", b"", OPEN, CreateFlag.EPHEMERAL)))
     assert talk.server.upgraded == [SESSION]
     assert len(talk.server.posted) == 1
+
+
+def test_close_of_a_local_session_waits_for_the_answer_to_wrong_credentials() -> None:
+    talk = Talk(local_sessions_enabled=True)
+    talk.it.receive(connect())
+    talk.server.local.add(SESSION, TIMEOUT_MS, 0)
+    talk.shell.done("create local", SESSION)
+    talk.xids()
+    talk.it.receive(encode_request(Op.AUTH, AUTH_XID, (0, "unknown", b"x")) + CLOSE)
+    assert (talk.xids(), talk.it.phase) == ([], ConnectionPhase.SERVING)
+    talk.now = 0.1
+    talk.it.tick()
+    assert (talk.xids(), talk.it.phase) == ([AUTH_XID], ConnectionPhase.CLOSING)

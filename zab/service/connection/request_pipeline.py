@@ -297,7 +297,7 @@ class RequestPipeline:
                 continue
             if index:
                 self._take_all(requests[:index])
-                if self._held:
+                if self._held or self._pause:
                     self._held += requests[index:]
                     return
             if closes:
