@@ -201,7 +201,7 @@ class ClientService:
     # -- counts --------------------------------------------------------------------------------------
 
     def traffic(self) -> tuple[int, int]:
-        """Return the requests received, and the replies and events sent, on all connections.
+        """Return the numbers of requests received, and of replies and events sent, on all connections.
 
         Closed connections count from the start or the last `reset_statistics`, open ones from their beginning or the
         last reset of their own counts.

@@ -104,7 +104,7 @@ class ServerRuntime:
     # -- sessions in this process -----------------------------------------------------------------------------------
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
-        """Open a session in this process. The end of the block closes it, which deletes its ephemeral nodes."""
+        """Open a session in this process. It ends with the block, and its ephemeral nodes are then deleted."""
         return opened(self, self.settings.timeout_ms(timeout_of(timeout_ms)))
 
     # -- the tasks ---------------------------------------------------------------------------------
