@@ -37,7 +37,7 @@ class TurnRunner:
         self.turns = 0
         """The number of turns that were begun."""
         self.turning = False
-        """True while a turn runs, False while it waits. `on_turn` is called after each of these runs."""
+        """True while a turn runs, False while it waits. `on_turn` is called when a turn ends or begins to wait."""
         self._driver = driver
         self._applier = applier
         self._restorer = restorer
@@ -53,7 +53,7 @@ class TurnRunner:
         """The exception of a turn that `saved` ran, or None. `run` raises it."""
 
     async def run(self) -> None:
-        """Run turns until cancelled, whenever the wakeup is rung and no caller has taken the turn."""
+        """Until cancelled, run a turn whenever the wakeup is rung, and continue turns that wait."""
         wakeup = self._wakeup
         while True:
             await wakeup.wait()
@@ -70,16 +70,16 @@ class TurnRunner:
                 self._continue(steps, self._clock())
 
     def turn(self) -> bool:
-        """Run one turn in the calling task. Return False if it has to wait: then the caller rings the wakeup."""
+        """Run one turn in the calling task. Return False if it has to wait: then the caller must ring the wakeup."""
         assert self._waiting is None, "a turn that waits comes first"
         self.turns += 1
         started = self._clock()
         return self._continue(self._driver.turn(started), started)
 
     def saved(self, ticket: Ticket) -> None:
-        """Take the writer's report, in the event loop, and run a turn at once in the caller's task.
+        """Record the writer's report, and run a turn at once in the caller's task. Called in the event loop.
 
-        If `run` does not wait for the wakeup, it runs the next turn itself.
+        If `run` is not waiting for the wakeup, ring the wakeup instead: `run` then runs the next turn.
         """
         self._driver.saved(ticket)
         wakeup = self._wakeup
@@ -112,7 +112,7 @@ class TurnRunner:
         self._on_turn()
         watchdog.turns += 1
         seconds = self._clock() - started
-        if seconds > STALL_S and watchdog.stalls == stalls:  # otherwise a slow request was reported already
+        if seconds > STALL_S and watchdog.stalls == stalls:  # otherwise a slow part was reported already
             watchdog.took(
                 seconds,
                 lambda: f"applying {applier.applied - applied} transactions, proposing {queue.proposed - proposed}",

@@ -54,13 +54,13 @@ class Writer:
     `put` takes the writes. They are durable at once, or `report(ticket)` is called when they are.
 
     `pause_us_max` is how long a write may hold up the event loop. After a longer one, the thread has to make
-    `QUICK_WRITES` quick writes before the next attempt. 0: all go to the thread. Writes other than appends always do,
-    and so does every write while the thread has work.
+    `QUICK_WRITES` quick writes before the loop writes again. 0: all writes go to the thread. Writes other than appends
+    always do, and so does every write while the thread has work.
 
     `backlog_bytes` counts the bytes that were put and are not durable yet. Receivers pause while it is high.
 
-    When the disk fails, `put` or `run` raises its error. After an error in the thread, no further write is reported as
-    durable, even if a later one succeeded.
+    When the disk fails, `put` or `run` raises the error. After an error in the thread, no further write is made or
+    reported as durable.
     """
 
     def __init__(

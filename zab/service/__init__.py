@@ -1,1 +1,1 @@
-"""The decisions of a store server for its clients: connections, sessions, requests, throttles. Pure: no I/O."""
+"""The decisions of a member and of a store server: requests, clients, sessions, throttles, health. Pure: no I/O."""

@@ -54,8 +54,8 @@ class AdminAccess:
         """Return the refusal of a snapshot, or None if it is permitted. A `probe`, like HEAD, takes no snapshot.
 
         The checks are in the order of ZooKeeper's `AuthRequest` and `SnapshotCommand`: whether the server is
-        serving, the caller's identity, its permission, whether the command is enabled, the rate. A request that an
-        earlier check refuses does not count against the rate, and neither does a probe.
+        serving, the caller's identity, its permission, whether the command is enabled, the rate. Only permitted
+        snapshots count against the rate. Refused requests and probes do not.
         """
         if not self._clients.ready:
             return Refusal(HTTPStatus.OK, NOT_SERVING)
@@ -90,7 +90,7 @@ class AdminAccess:
     def _log_in(self, authorization: str | None, host: str, now: Millis) -> ClientAuthentication | Refusal:
         """Return the caller with the identities that it has proved, or the refusal to send.
 
-        A request has `Authorization: digest user:password`, or another scheme of one message.
+        `authorization` is like `digest user:password`: a scheme of auth requests, and its credentials.
         """
         if authorization is None:
             return Refusal(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
@@ -104,7 +104,7 @@ class AdminAccess:
         return caller
 
     def _distrust(self, caller: ClientAuthentication, now: Millis, status: HTTPStatus, why: str) -> Refusal:
-        """Count a failed login, or one without the permission. Return the refusal, with the pause before it is sent."""
+        """Count and log a login that failed or lacks the permission. Return the refusal, with the pause before it."""
         clients = self._clients
         clients.counts.auth_failed += 1
         reason = caller.why or "not authorized"
@@ -121,8 +121,9 @@ class AdminAccess:
     def _may_read_everything(self, caller: ClientAuthentication) -> bool:
         """Return whether the caller is the super user, or the ACL of `/` grants all permissions to its identities.
 
-        A snapshot contains every node, regardless of ACLs, so a permission of `world:anyone` at `/` is not enough: any
-        client can prove some digest identity with an invented name and password.
+        Only the super user may lack an identity of a required scheme. Entries for `world:anyone` do not count: a
+        snapshot contains every node, whatever its ACL, and any client can log in with an invented name and password of
+        the digest scheme.
         """
         if _is_super(caller):
             return True

@@ -73,7 +73,7 @@ class Latency:
 
 
 class Traffic:
-    """The counts of connections that are closed."""
+    """The traffic of the connections that are closed."""
 
     received = 0
     """The number of requests received."""

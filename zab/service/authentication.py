@@ -20,7 +20,7 @@ from zab.store.error_codes import ErrorCode
 from zab.wire.sasl import DigestServer, SaslError
 
 IDENTITIES_BYTES_MAX: Final = 16 << 10
-"""The maximum size of one client's encoded identities, which are sent with each of its requests."""
+"""The maximum size of one client's encoded identities, which each of its requests to the leader carries."""
 
 CREDENTIALS_BYTES_MAX: Final = 64 << 10
 """The maximum size of scheme and credentials in one request. Any client may send them, so they are limited."""
@@ -82,7 +82,7 @@ class IdentitySettings(Protocol):
 
 
 class ClientAuthentication:
-    """The identities of one client, and its SASL exchange while that lasts."""
+    """The identities of one client, and its SASL exchange."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class ClientAuthentication:
         self.identities: tuple[Identity, ...] = (("ip", host_id(host)), *proved)
         """All identities that the client has proved on this connection, beginning with its address."""
         self.encoded = encode_identities(self.identities)
-        """`identities`, as each request of the client carries them."""
+        """`identities`, as each request of the client to the leader carries them."""
         self.why = ""
         """The reason for the last failure of credentials, for the log."""
         self._settings = settings
@@ -106,10 +106,10 @@ class ClientAuthentication:
         self._exchange: DigestServer | None = None
         """The SASL exchange, from its first token on; None after a failure."""
         self.barred = False
-        """True if the client may only prove identities, because it lacks one that the server requires."""
+        """True if the server requires an identity of certain schemes, and the client has none of them."""
         self.guessed_wrong = False
-        """True if the last credentials were wrong. They may still prove an identity: with a wrong password, the super
-        user's name proves an ordinary digest identity.
+        """True if the last credentials count as a wrong guess. The super user's name with a wrong password does so,
+        although it proves an ordinary digest identity.
         """
         self._update_barred()
 
@@ -139,7 +139,7 @@ class ClientAuthentication:
         security = self._security
         self.guessed_wrong, self.why = False, ""
         if len(scheme) + len(credentials) > CREDENTIALS_BYTES_MAX:
-            self.why = f"{len(credentials)} bytes of credentials: with the scheme, {CREDENTIALS_BYTES_MAX} are allowed"
+            self.why = f"{len(credentials)} bytes of credentials; with the scheme, the limit is {CREDENTIALS_BYTES_MAX}"
             return Verdict.REFUSED
         if scheme == "ensemble" and security.ensemble_names is not None:
             if (

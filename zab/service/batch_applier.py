@@ -30,7 +30,7 @@ SLOW_APPLY_S: Final = 0.2
 _unpack_tag: Final = TAG.unpack_from
 
 OnMembership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
-"""Called with None when a membership is in force, and with its zxid when everything before it is applied."""
+"""Called with None when a membership comes into force, and with its zxid when everything before it is applied."""
 
 
 class Pause(Enum):

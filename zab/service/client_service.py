@@ -4,7 +4,7 @@ A connection decides for its own client (see `connection`). `ClientService` deci
 sessions expire, which clients are disconnected without a leader, and which containers are deleted. It also holds the
 totals that the throttles and the status pages read. It is the `ServerPort` of all connections of the server.
 
-It is pure: its owner reports role changes and snapshots, calls `check` and `reap` when they are due, and supplies the
+It is pure: its owner reports role changes and restores, calls `check` and `reap` when they are due, and supplies the
 clocks. In production the owner is `ServerRuntime`, in simulation the client port of a simulated server.
 """
 
@@ -77,7 +77,7 @@ class ClientService:
         self.requests_watchdog = requests_watchdog
         """Times the requests that a connection takes in one pass."""
         self.ready = False
-        """True if the state may be read: a copy of `leader.readable`, kept here because every request reads it."""
+        """True if the state may be read: a copy of `leader.readable` for speed, but False once the store is closed."""
         self.leader = LeaderContact(settings, clock_ms, cut_off_since)
         """The contact with a leader, from the roles and restores that the owner reports."""
         self.connections: dict[Connected, None] = {}
@@ -185,8 +185,8 @@ class ClientService:
             client.ended("the session has moved to another server")
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
-        """Write the coming close of a session, which deletes its ephemeral nodes, to the audit log."""
-        if self.audit is not None and self.ready:  # before that, the log on the disk is only replayed
+        """Record in the audit log each ephemeral node that the coming close of a session deletes."""
+        if self.audit is not None and self.ready:  # otherwise the server only catches up with older changes
             self.audit.session_ended(session, owned)
 
     # -- periodic work -------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class ClientService:
     # -- counts --------------------------------------------------------------------------------------
 
     def traffic(self) -> tuple[int, int]:
-        """Return the requests received, and the replies and events sent, on all connections.
+        """Return the numbers of requests received, and of replies and events sent, on all connections.
 
         Closed connections count from the start or the last `reset_statistics`, open ones from their beginning or the
         last reset of their own counts.

@@ -102,7 +102,7 @@ class ClientSessions:
         try:
             _, error, *_ = yield self.internal_request(Op.CREATE_SESSION, (timeout_ms,), session)
         except GeneratorExit:
-            self.close(session)  # the leader carries this out after the creation
+            self.close(session)  # requests keep their order: this one follows the creation
             raise
         assert not error, f"session {session:#x} was given out twice"
         return session
@@ -110,7 +110,7 @@ class ClientSessions:
     def create_local(self, timeout_ms: int, now: Callable[[], Millis], *, read_only: bool) -> Steps[int]:
         """Create a local session, and return its id."""
         if not self._store.sessions.secret and not read_only:
-            yield self._secret_request()  # otherwise an upgrade would change the session's password
+            yield self._secret_request()  # otherwise the password would change when the secret is set
         session = self._ids.next()
         self.local.add(session, timeout_ms, now())
         return session
@@ -163,7 +163,7 @@ class ClientSessions:
         return None if error or known is None else known[0]
 
     def attach(self, client: Attached) -> None:
-        """Report the session's events to this connection. Close the session's older connection, if there is one."""
+        """Report the session's events to this client. Disconnect the session's older client, if there is one."""
         old = self.attached.get(client.session)
         self.attached[client.session] = client
         if old is not None:

@@ -41,7 +41,7 @@ ReconfigurationSteps: TypeAlias = Generator[Ensemble | SessionStep, None, Answer
 ATTEMPTS_MAX: Final = 10
 """The number of failed attempts, each with an error of `_RETRY`, after which `ConfigNode.change` raises."""
 MEMBERSHIP_CHARS_MAX: Final = 64 << 10
-"""The most characters of each list of servers. The lists are parsed before the client's permission is checked."""
+"""The largest number of characters of a list of servers. Lists are parsed before the client's permission is checked."""
 JOINING_MAX: Final = 256
 """The largest number of servers that join in one request. The addresses of each are compared with those of all."""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
@@ -143,10 +143,10 @@ class ConfigNode:
     def change(self, fields: Fields, current: Callable[[], Ensemble]) -> ReconfigurationSteps:
         """Change the membership, after `check_request`, and return the answer for the client.
 
-        `current` returns the membership in force. A step is a barrier, or a membership to request from the consensus if
-        the membership in force still has its version. The driver throws the error of a failed step into the generator.
-        Raise a `ZabError` after `ATTEMPTS_MAX` attempts. An error of a step that has no answer, such as
-        `OutcomeUnknown`, is raised unchanged.
+        `current` returns the membership in force. A step is a barrier, or a new membership to request from the
+        consensus, with the version that the membership in force must still have. The driver throws the error of a
+        failed step into the generator. Raise a `ZabError` after `ATTEMPTS_MAX` attempts. An error without an error code
+        for clients, such as `OutcomeUnknown`, is raised unchanged.
         """
         version = fields[3]
         for _ in range(ATTEMPTS_MAX):

@@ -37,7 +37,7 @@ class Readiness:
             session.ready_changed(ready)
 
     def close(self, why: str) -> None:
-        """End the sessions and all waiting, because the store is closed; `why` is the reason."""
+        """End the sessions in this process and the waits of `ready`: the store is closed, for the reason `why`."""
         self.over = why
         self._clients.ready = False
         for session in self.sessions:
@@ -52,7 +52,7 @@ class Readiness:
             await self._unready.park()
 
     async def ready_or_read_only(self) -> bool:
-        """Wait until the state may be read. Return True if only read-only clients may: then there is no leader."""
+        """Wait until clients may read the state. Return True if there is no leader: then only read-only clients may."""
         while wait_ms := self._clients.leader.unreadable_ms:
             with trio.move_on_after(wait_ms / 1000):
                 await self._unready.park()

@@ -1,7 +1,7 @@
 """Submit clients' requests to the member at once, and send all replies of a turn at its end.
 
-The member sends all requests of a turn to the leader together. While there is no leader, requests wait in the member.
-Requests for which the member has no room wait in an `OverflowQueue`.
+The member sends all requests of a turn to the leader together. While there is no leader, submitted requests wait in
+the member. Requests for which the member has no room wait in an `OverflowQueue`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FLUSHED_AT_ONCE: Final = 1_000
 There is a limit because a change that all clients watch has events for all of them.
 """
 WRITE_SAMPLES: Final = 64
-"""The number of writes of which one is timed."""
+"""One in this many requests is timed, but at most one of those that are posted together."""
 
 
 class Flushable(Protocol):
@@ -67,7 +67,7 @@ class RequestPoster:
         self._submit(requests, done)
 
     async def ask(self, request: bytes) -> Result:
-        """Submit a request, await its result, and return it, or raise the error of `Member.submit`.
+        """Submit a request and return its result. Raise the same errors as `Member.submit`.
 
         If this call is cancelled before the request is carried out, no later leader receives the request.
         """
@@ -83,7 +83,7 @@ class RequestPoster:
     # -- the requests of one turn, sent together ---------------------------------------------------
 
     def dirty(self, connection: Flushable) -> None:
-        """Flush this connection at the end of the turn, when all its frames of the turn are in the send buffer."""
+        """Flush this connection once its frames are gathered: at the end of the turn, or in `run` if no turn runs."""
         if not self._dirty and not self._member.turning:
             self._wakeup.ring()
         self._dirty.append(connection)
@@ -103,9 +103,9 @@ class RequestPoster:
         self._wakeup.ring()
 
     def _flush(self) -> None:
-        """Flush the connections that have replies, and submit requests again that had no room.
+        """Flush the connections that have frames to send, and submit waiting requests for which there is room now.
 
-        Called at the end of each turn of the member, too, because most replies are made in a turn.
+        Called by `run`, and at the end of each turn of the member, because most frames are made in a turn.
         """
         if self._dirty:
             dirty, self._dirty = self._dirty, []

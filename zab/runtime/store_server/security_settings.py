@@ -1,4 +1,4 @@
-"""Authentication at the client port: its settings."""
+"""The settings of authentication at the client port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ class Provider(Rules, Protocol):
     """A user-defined scheme: its valid ids, the identities that they match, and the authentication of clients."""
 
     def authenticate(self, credentials: bytes, host: str) -> Iterable[Identity] | None:
-        """Return the identities that these credentials prove; None closes the connection. Called in the event loop."""
+        """Return the identities that these credentials prove. None refuses them, and the client is disconnected.
+
+        Called in the event loop.
+        """
 
 
 _NO_USERS: Final[Mapping[str, str]] = {}
@@ -32,7 +35,8 @@ class SecuritySettings:
     sasl_users       passwords by user name, for SASL DIGEST-MD5; empty: no SASL
     sasl_super       names that are super users once proved by SASL (`superUser`)
     sasl_any         the id of the sasl scheme that stands for every sasl user (`letAnySaslUserDoX`)
-    sasl_tolerant    keep a client that failed at SASL, without an identity (`allowSaslFailedClients`)
+    sasl_tolerant    keep a client whose SASL exchange failed, without a sasl identity (`allowSaslFailedClients`);
+                     without effect if `required` contains sasl
     strip_host, strip_realm   drop this part of a principal `name/host@realm` (`kerberos.removeHostFromPrincipal`, ...)
     x509_super       the subject of the super user's certificate (`X509AuthenticationProvider.superUser`)
     required         requests need an identity of one of these schemes (`enforce.auth.schemes`)
@@ -63,7 +67,7 @@ class SecuritySettings:
 
     @property
     def schemes(self) -> frozenset[str]:
-        """The schemes whose ids are valid in an ACL, beside `world`, `auth` and those that `access` adds."""
+        """The schemes whose ids are valid in an ACL, besides `world`, `auth` and those that `access` adds."""
         schemes = {"ip", *self.extra_schemes, *self.providers}
         if self.digest:
             schemes.add("digest")

@@ -1,4 +1,7 @@
-"""The membership of the ensemble, as a store server follows it and its clients change it. `ConfigNode` decides."""
+"""A store server's part in the membership: it follows changes, and carries out those that its clients request.
+
+`ConfigNode` makes the decisions.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class ServerMembership:
         self._member = member
         self._config_node = config_node
         self._address_moved = Wakeup()
-        """Rung when the membership has another address for the clients of this server."""
+        """Rung when a new membership gives this server another address for clients."""
         member.on_membership(self._on_membership)
 
     def _on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> None:
@@ -31,7 +34,7 @@ class ServerMembership:
         self._config_node.restored()
 
     async def address_moved(self) -> tuple[str | None, int]:
-        """Wait until the membership has another address for the clients of this server, and return it."""
+        """Wait until a new membership gives this server another address for clients, and return the address."""
         while True:
             await self._address_moved.wait()
             address = self._config_node.client_address
@@ -39,7 +42,7 @@ class ServerMembership:
                 return address
 
     async def change(self, fields: Fields) -> Answer:
-        """Carry out the steps of a reconfiguration that the leader has permitted. Return its error and the node."""
+        """Carry out the steps of a reconfiguration that the leader has permitted. Return the answer for the client."""
         member = self._member
         steps = self._config_node.change(fields, lambda: member.status().ensemble)
         try:

@@ -62,7 +62,7 @@ class ServerRuntime:
         self.log = Log(member.me, lambda: role.epoch)
         self.ports = OpenPorts()
         self.client_connections = ConnectionCounts()
-        """The connections at all client ports, which share their limits."""
+        """The open connections at all client ports: the limits apply to all ports together."""
         self.audit = None if settings.audit is None else Audit(settings.audit)
         self.trace_mask = 306
         """A number that clients may set and read, as in ZooKeeper. It has no effect."""
@@ -104,7 +104,7 @@ class ServerRuntime:
     # -- sessions in this process -----------------------------------------------------------------------------------
 
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
-        """Open a session in this process, for as long as the block lasts. Its ephemeral nodes last as long."""
+        """Open a session in this process. It ends with the block, and its ephemeral nodes are then deleted."""
         return opened(self, self.settings.timeout_ms(timeout_of(timeout_ms)))
 
     # -- the tasks ---------------------------------------------------------------------------------
@@ -148,12 +148,12 @@ class ServerRuntime:
             await trio.sleep(max(0, due_ms - now_ms()) / 1000)
 
     def _spare_the_collector(self) -> None:
-        """Exempt a large tree from the garbage collector, which would visit a million nodes for 0.1 s and free none."""
+        """Exempt a large tree from the garbage collector: a visit of a million nodes takes 0.1 s and frees none."""
         if len(self.machine.tree) >= self.settings.nodes_spared_min:
             self.machine.spare_the_collector()
 
     def stop(self) -> None:
-        """Fail all calls that wait for this store. Called when its tasks have ended."""
+        """End the sessions in this process, and fail requests that wait for room. Called when all tasks have ended."""
         stopped = self.member.stopped or Stopped("this store was closed")
         failure = stopped.__cause__
         self.readiness.close("the store was closed" if failure is None else f"the store failed: {failure}")

@@ -145,8 +145,9 @@ class StoreMachine(Store):
 
     def checkpointed(self) -> None:
         if self._changed:
-            # The garbage collector starts a round when enough more objects were created than freed. Replaced nodes do
-            # not count, but pile up: after seconds of such changes, one round would hold up the loop for long.
+            # The garbage collector starts a round when many more objects were created than freed. Replacing a node
+            # does both, so it starts no round, but each new node is one more object for the next round to visit. After
+            # seconds of such changes, that round would hold up the loop for long.
             nodes = self.tree.nodes
             pass_all_by([nodes[path] for path in self._changed if path in nodes])
             self._changed.clear()

@@ -1,7 +1,7 @@
 """The TLS handshake of a client connection, and the identity in the client's certificate.
 
-A handshake costs a server more than a client. So the time and the number of handshakes are bounded, and plain text is
-recognized by its first byte. Failures are logged at a limited rate, each with its reason.
+A handshake costs a server more than a client. So the duration of a handshake and the number of those under way are
+bounded, and plain text is recognized by its first byte. The log gives the reasons of failures, at a limited rate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HANDSHAKE: Final = 0x16
 """The first byte of every TLS connection. No client frame begins with it: such a frame would have 369 megabytes."""
 
 Admitted: TypeAlias = tuple[trio.abc.Stream, list[Identity]]
-"""The stream of an accepted connection, and the identities that its certificate proves."""
+"""The stream of an accepted connection, and the identities that the client's certificate proves."""
 
 
 class TlsAcceptor:
@@ -45,7 +45,7 @@ class TlsAcceptor:
         self._under_way = HalfOpen()
 
     async def admit(self, stream: trio.SocketStream, host: str, peer: str) -> Admitted | None:
-        """Return the stream of the connection and the identities that it proves; None if the caller must close it."""
+        """Return the stream, and the identities that the certificate proves; None: the caller must close the stream."""
         with trio.move_on_after(self._settings.detection_ms / 1000) as patience:
             try:
                 first = await stream.socket.recv(1, trio.socket.MSG_PEEK)
@@ -98,6 +98,6 @@ class TlsAcceptor:
         except ssl.SSLError as error:
             return self._refused(host, peer, reason_of(error))
         except (trio.BrokenResourceError, OSError):
-            return self._refused(host, peer, "the client closed the connection during the handshake")
+            return self._refused(host, peer, "the connection broke during the handshake")
         except WireError as error:
             return self._refused(host, peer, f"certificate error: {error}")

@@ -1,8 +1,9 @@
 """One connection of a client, from its first frame to its end, without a socket, a task or a clock.
 
-The shell calls `receive` with the bytes of the client, `tick` when `deadline` has come, and `settle` before it sends.
-The server calls `notify` with watch events, `resume` when the state may be read again, and `ended` to
-disconnect the client. Output gathers in `send_buffer`. All other effects are calls of the connection's two ports.
+The shell calls `receive` with the bytes of the client, `advance` to have held requests taken, `tick` when `deadline`
+has come, `settle` before it sends, and `closed` at the end. The server calls `notify` with watch events, `resume` when
+the state may be read again, and `ended` to disconnect the client. Output gathers in `send_buffer`. All other effects
+are calls of the connection's two ports.
 
 Its state is one `ConnectionPhase`, which only goes forward. In ARRIVING there is a `SessionHandshake`, from SERVING on
 a `RequestPipeline`.
@@ -159,7 +160,7 @@ class ClientConnection:
 
     def _open(self, data: bytes | bytearray) -> None:
         assert self.phase is ConnectionPhase.FIRST_FRAME, (
-            "no bytes are read from a client before its session is attached"
+            "no bytes are read between the first frame and the start of the session"
         )
         first = self._opening.open(data)
         if first is None:
