@@ -1,4 +1,4 @@
-"""Commands about the machine of a server. Keys that mention Java have Python's values."""
+"""Commands about the host and the process of a server. Keys that begin with `java.` have Python's equivalents."""
 
 from __future__ import annotations
 
