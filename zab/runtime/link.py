@@ -64,7 +64,7 @@ class Link:
         self.reason = "closed"
         """The reason why the link ended, for the log."""
         self.at_fault = False
-        """True if the peer caused the end of the link: a refused greeting, too much unsent data, or an invalid frame.
+        """True if the link ended because of a refused or invalid greeting, too much unsent data, or an invalid frame.
         Then the end is logged as a warning.
         """
         self.queued_bytes = 0

@@ -103,11 +103,11 @@ METRICS: Final = (
     # clients
     _gauge(
         "avg_latency",
-        "mean of the times for which a connection had unanswered requests, since the last reset",
+        "mean duration of the periods in which a connection had unanswered requests, since the last reset",
         lambda seen: round(seen.latency[1], 4),
     ),
-    _gauge("min_latency", "the shortest of the times that `avg_latency` averages", lambda seen: seen.latency[0]),
-    _gauge("max_latency", "the longest of the times that `avg_latency` averages", lambda seen: seen.latency[2]),
+    _gauge("min_latency", "the shortest of the periods that `avg_latency` averages", lambda seen: seen.latency[0]),
+    _gauge("max_latency", "the longest of the periods that `avg_latency` averages", lambda seen: seen.latency[2]),
     _counter(
         "packets_received", "requests received on the client ports, since the last reset", lambda seen: seen.received
     ),
