@@ -48,12 +48,14 @@ from zab.wire.client.requests import SHAPES
 async def test_directory_of_another_machine_is_refused(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store", settings=FAST):
         pass
-    with pytest.raises(ConfigError, match="holds the transactions of a machine of the kind 'store', and this"):
+    with pytest.raises(ConfigError, match="holds the transactions of a state machine of the kind 'store', and this"):
         async with open_member(Recorder(), tmp_path / "store", settings=FAST):
             pass
     async with open_member(Recorder(), tmp_path / "own", settings=FAST) as member:
         await member.submit(b"junk")
-    with pytest.raises(ConfigError, match="holds the transactions of a machine without a kind, and this is a machine"):
+    with pytest.raises(
+        ConfigError, match="holds the transactions of a state machine without a kind, and this is a state"
+    ):
         async with open_store(tmp_path / "own", settings=FAST):
             pass
     async with open_store(tmp_path / "store", settings=FAST):

@@ -15,14 +15,14 @@ import trio
 from zab.core.errors import Stopped
 
 _NURSERYS: Final = "Exceptions from Trio nursery"
-"""The message of the groups that nurseries make; other groups belong to the block."""
+"""The message of the groups that nurseries make. A group with another message counts as one error."""
 
 
 @asynccontextmanager
 async def block_nursery() -> AsyncIterator[trio.Nursery]:
-    """Open a nursery whose tasks are cancelled at the end of the block. If one of them fails, cancel the block.
+    """Open a nursery whose tasks are cancelled at the end of the block.
 
-    Then raise its error: see `sole_error`.
+    If a task fails, cancel the block and raise the task's error: see `sole_error`.
     """
     ended: BaseException | None = None
     failure: BaseExceptionGroup[BaseException] | None = None

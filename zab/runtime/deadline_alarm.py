@@ -27,7 +27,7 @@ class DeadlineAlarm:
 
     def __init__(self, node: Node, wakeup: Wakeup) -> None:
         self.at: Millis = node.deadline
-        """The time of the next ring. Once a turn has ended, it is never later than the node's deadline."""
+        """The time at which `run` wakes next. Between turns it is never later than the node's deadline."""
         self._node = node
         self._wakeup = wakeup
         self._scope = trio.CancelScope()

@@ -1,7 +1,7 @@
-"""The owner of a directory: a server of an ensemble, and the kind of its machine.
+"""The owner of a directory: a server of an ensemble, and the kind of its state machine.
 
-If two servers swapped their disks, each would break the other's promises. A machine cannot read the transactions of
-another kind of machine. A directory from a version that did not record the kind accepts any kind.
+If two servers swapped their disks, each would break the other's promises. A state machine cannot read the transactions
+of another kind. A directory from a version that did not record the kind accepts any kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME: Final = "identity"
 
 @frozen
 class DirectoryOwner:
-    """The owner of a directory. `machine_kind`: None if it was not recorded, "" if the machine had no kind."""
+    """The owner of a directory. `machine_kind`: None if it was not recorded, "" if the state machine had no kind."""
 
     ensemble_name: str
     sid: ServerId
@@ -30,8 +30,8 @@ class DirectoryOwner:
 def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId, machine_kind: str) -> None:
     """Claim a directory. The first server that opens it owns it.
 
-    Raise `ConfigError` for any other server or kind of machine, `StorageError` if the disk fails, and its subclass
-    `DamagedError` if the file with the owner is damaged.
+    Raise `ConfigError` for any other server or kind of state machine, `StorageError` if the disk fails, and its
+    subclass `DamagedError` if the file with the owner is damaged.
     """
     if NAME not in disk.list():
         write_atomically(disk, NAME, msgpack.packb([ensemble_name, me, machine_kind]))
@@ -50,7 +50,7 @@ def claim_directory(disk: Disk, path: object, ensemble_name: str, me: ServerId, 
 
 
 def _described(machine_kind: str | None) -> str:
-    return f"a machine of the kind {machine_kind!r}" if machine_kind else "a machine without a kind"
+    return f"a state machine of the kind {machine_kind!r}" if machine_kind else "a state machine without a kind"
 
 
 def owner_of_directory(disk: Disk, path: object) -> DirectoryOwner:

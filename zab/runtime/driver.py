@@ -1,9 +1,9 @@
 """The driver of a member: it takes the waiting input, lets `MemberTurn` order a turn, and carries out the effects.
 
 A turn takes all waiting input. So the busier a member is, the more work shares one batch, one fsync and one send per
-link. A turn waits for two things only: the restore of a received snapshot, and other tasks, if it applies a long
-history or has prepared requests for long. So `Driver.turn` is a generator that yields a reason whenever it has to wait;
-`TurnRunner` decides which task runs it.
+link. A turn waits in two cases only: while a received snapshot is restored, and after it has applied transactions or
+prepared requests for so long that other tasks must run. So `Driver.turn` is a generator that yields a reason whenever
+it has to wait; `TurnRunner` decides which task runs it.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Driver:
         self._clock = clock
         self._member_turn = MemberTurn[TurnWait](node, requests, self)
         self.apply_batch, self.activate, self.restore = applier.apply_batch, applier.activate, restorer.restore
-        """The effects of a turn on the machine."""
+        """The `TurnEffects` that other parts of the member carry out."""
         self._saved: Ticket = 0
         """The ticket of the last write that is durable. It never decreases."""
         self._reported_saved: Ticket = 0
         """The ticket of the last write that was reported to the node as durable: at most `_saved`."""
 
     def saved(self, ticket: Ticket) -> None:
-        """Record that all writes up to this one are durable. The next turn reports it to the node."""
+        """Record that all writes up to `ticket` are durable. The next turn reports this to the node."""
         self._saved = ticket
 
     def turn(self, started: float) -> Iterator[TurnWait]:

@@ -63,7 +63,7 @@ class ElectionLinks:
             pair.link.discard()
 
     def renew_silent(self, peers: Collection[ServerId], silent_ms: int) -> None:
-        """Reconnect to those of `peers` whose open link has received nothing for `silent_ms`.
+        """Close the open links to `peers` that have received nothing for `silent_ms`. Votes to send open new ones.
 
         A firewall that has forgotten a connection may drop its bytes for ever, without a reset, and yet admit new
         connections.
@@ -76,15 +76,16 @@ class ElectionLinks:
                 pair.renew()
 
     def drop(self, peer: ServerId) -> None:
-        """Close the link of a server that left the membership, if there is one."""
+        """Close the link to a server that left the membership, if there is one."""
         pair = self._pairs.get(peer)
         if pair is not None:
             pair.scope.cancel()
 
     async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
-        """Take over a stream on which a peer has sent its hello: its connection, or only a knock.
+        """Take over a stream on which a peer has sent its hello.
 
-        Close it if the peer is in no known membership and `strangers_max` such peers have links.
+        A stream from a peer with a smaller id is only a knock, and is closed. Any stream is closed if the peer is in no
+        known membership and `strangers_max` such peers have links.
         """
         pair = self._pair(hello.server)
         if pair is None:
@@ -93,7 +94,8 @@ class ElectionLinks:
             return
         pair.link.introduced_address = (hello.host, hello.port) if hello.host and hello.port else None
         if pair.link.is_dialler:
-            pair.knocked()  # at once: the task of a stranger ends if it has nothing to send
+            # Before any await: the task of a stranger, which has nothing to send, would end.
+            pair.knocked()
             await trio.aclose_forcefully(stream)
         else:
             await pair.attach(stream)
@@ -155,7 +157,7 @@ class PeerConnection:
             self._wakeup.ring()
 
     async def attach(self, stream: trio.abc.Stream) -> None:
-        """Use the connection that the server with the larger id has opened, in place of the present one."""
+        """Use the connection that the peer, whose id is larger, has opened, in place of the present one."""
         old, self._next = self._next, stream
         self._serving.cancel()
         self._wakeup.ring()
@@ -235,7 +237,7 @@ class PeerConnection:
                 return
 
     async def _receive(self, stream: trio.abc.Stream, inbox: Inbox) -> None:
-        """Receive votes. An invalid frame ends the connection; a valid frame without a vote is logged and dropped."""
+        """Receive votes. An invalid frame ends the connection; a frame without a valid vote is logged and dropped."""
         elections = self._elections
         reader = FrameReader(elections.limits.election_frame_bytes_max)
         try:

@@ -1,7 +1,7 @@
 """The environment of a member or a store, except the disk and the network to the peers.
 
-It consists of threads, random bytes, the wall clock, the client port, and two more parts that a simulation replaces:
-the writer, which has a thread of its own, and the node, because a simulation observes every step of it. Time limits use
+It consists of threads, random bytes, the wall clock and the client port. It also has the writer, which has a thread of
+its own, and the node, so that a simulation can replace the writer and observe every step of the node. Time limits use
 Trio's clock, which a simulation replaces as a whole.
 """
 
@@ -70,7 +70,7 @@ class Environment:
 
     in_thread: InThread = in_thread
     check_cancelled: Callable[[], None] = trio.from_thread.check_cancelled
-    """A long job in a thread calls this at intervals: it raises once the job's caller is cancelled."""
+    """A long job in a thread calls this at intervals. The call raises once the caller of the job is cancelled."""
     in_loop: Callable[[Callable[[], object]], None] = in_loop
     """A job in a thread calls this to run a function in the event loop and wait for it."""
     random_bytes: Callable[[int], bytes] = os.urandom

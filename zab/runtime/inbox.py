@@ -1,4 +1,4 @@
-"""The input of the next turn. Its messages are bounded in bytes: above the bound, no link to a server is read."""
+"""The input of the next turn. Its messages are bounded in bytes: above the bound, no link to another server is read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class Inbox:
     """Gathers received messages, and jobs that need the node, until a turn takes them."""
 
     def __init__(self, wakeup: Wakeup, bytes_max: int, backlog: Callable[[], int]) -> None:
-        """`backlog` returns the bytes that wait for the disk. They count, so a slow disk slows down the reading."""
+        """`backlog` returns the bytes that wait for the disk.
+
+        They count towards `bytes_max`, so that a slow disk slows down the reading.
+        """
         self.jobs: list[Job] = []
         self._wakeup = wakeup
         """Every `put` and `call` rings it."""

@@ -37,7 +37,7 @@ STARTS_SYNC: Final = (Diff, Trunc, SendSnapshot, SendRest)
 
 @frozen
 class SnapshotToSend:
-    """The item `SendSnapshot` with the machine's chunks, taken in the turn of the Ready."""
+    """A `SendSnapshot` with the chunks of the machine's state, which `snapshot` returned in the turn of the Ready."""
 
     item: SendSnapshot
     chunks: Iterable[bytes]
@@ -51,7 +51,7 @@ class ChunkTooLarge(Exception):
 
 
 class LearnerSync:
-    """Turns the plan of a synchronization into frames for one link."""
+    """Turns the plan of each synchronization into frames for its link."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class LearnerSync:
         log_starts: Callable[[Zxid], None],
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        """`log_starts` receives the end of a part of the log that was purged or is damaged: later plans avoid it."""
+        """`log_starts` receives the end of a purged or damaged part of the log. Later plans use the log after it."""
         self._environment = environment
         self._storage = storage
         self._piece_bytes_max = limits.frame_bytes_max - ENVELOPE_BYTES_MAX
@@ -71,7 +71,7 @@ class LearnerSync:
         self._limiter = trio.CapacityLimiter(4)
 
     def bulk_sender(self, items: Sequence[Item], link: Link) -> BulkSender:
-        """Return a function that sends all items in their order, when their turn on the link has come."""
+        """Return a function that sends all items in order. The link calls it when it is first in the queue."""
 
         async def send_all(send: Send) -> None:
             gathered: list[bytes] = []
@@ -128,7 +128,7 @@ class LearnerSync:
                 return
             if isinstance(item, SnapshotToSend) or not isinstance(error, Purged | DamagedError):
                 raise
-            # The log was purged since it was planned, or is damaged. The peer dials again, and gets a snapshot.
+            # The log was purged after the plan was made, or is damaged. The peer dials again, and gets a snapshot.
             self._log.say("log_unreadable", "warning", peer=link.peer, why=error)
             self._log_starts(item.until)
             link.cut(f"the log is not readable: {error}")

@@ -1,7 +1,7 @@
 """One learner link: a bounded queue of frames, first in, first out. An overflow cuts the link: no frame is skipped.
 
 Leader and learner end a silent link at the protocol's limits (`zab.core.leader.leader`, `zab.core.learner.learner`),
-and count moved bytes as activity. So the kernel's own limit is switched off for a link.
+and count moved bytes as activity. So the kernel's own limit (`TCP_USER_TIMEOUT`) is switched off for a link.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Link:
         self.peer = peer
         self.dialled = dialled
         self.over = False
-        """Set by the driver. From then on no message of this link is delivered."""
+        """Set by `Links` in a turn. From then on, all messages of this link are ignored."""
         self.reason = "closed"
         """The reason why the link ended, for the log."""
         self.at_fault = False
-        """True if the peer caused the end of the link: a refused greeting, too much unsent data, or an invalid frame.
+        """True if the link ended because of a refused or invalid greeting, too much unsent data, or an invalid frame.
         Then the end is logged as a warning.
         """
         self.queued_bytes = 0
@@ -89,7 +89,7 @@ class Link:
         self._socket: int | None = None
         """The descriptor of a plain TCP stream while its sender task is idle and the driver may write; else None."""
         self._scope = trio.CancelScope()
-        """The whole life of the link; cancelled by `cut`."""
+        """The scope of `run`. `cut` cancels it; `hang_up` cancels it or sets its deadline."""
 
     # -- called by the driver ----------------------------------------------------------------------------
 

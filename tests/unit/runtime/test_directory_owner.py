@@ -42,7 +42,9 @@ def test_machine_of_another_kind_is_refused() -> None:
     for first, second in (("store", ""), ("", "store"), ("store", "map")):
         disk = MemoryDisk()
         claim_directory(disk, "data", "zab", ServerId(1), first)
-        with pytest.raises(ConfigError, match=r"data holds the transactions of a machine .* directory of its own"):
+        with pytest.raises(
+            ConfigError, match=r"data holds the transactions of a state machine .* directory of its own"
+        ):
             claim_directory(disk, "data", "zab", ServerId(1), second)
 
 

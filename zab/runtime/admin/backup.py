@@ -1,8 +1,8 @@
 """The command `snapshot`: a snapshot of the state at one zxid, made while the server serves.
 
-A snapshot stays in the data directory, in our format, or is streamed to the client as a backup. Backups are read by
-`zab import`, by ZooKeeper and by its tools, so they have ZooKeeper's format. A backup passes through two files without
-names, which cost disk instead of memory and are deleted when they are closed.
+A snapshot is written to the data directory, in our format, or streamed to the client as a backup. `zab import`,
+ZooKeeper and its tools read backups, so a backup has ZooKeeper's format. It is made in two temporary files without
+names, the first in our format, because it may be too large for the memory. Each is deleted when it is closed.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Backup:
     async def answer(self, request: AdminRequest) -> AdminReply | Outcome:
         """Take a snapshot into the data directory, or with `streaming=true` return a backup as the content.
 
-        Either way, headers have its zxid and size. For HEAD, only return an empty outcome. A `StorageError` of a
-        snapshot becomes a 503.
+        Either way, the reply's headers have the zxid and the size. A `StorageError` of `take_snapshot` becomes a 503.
+        For HEAD, do nothing and return an empty outcome.
         """
         if request.method == "HEAD":
             return Outcome(SNAPSHOT[0])

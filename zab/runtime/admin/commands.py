@@ -1,7 +1,7 @@
 """The commands of ZooKeeper's admin server, under all their names, with the keys and the types of ZooKeeper's answers.
 
-Tools read these answers by key, so no key is left out. A key without a value here has the value that ZooKeeper uses for
-a missing one: -1, 0 or null.
+Tools read these answers by key, so no key is left out. A key without a value here has a value that ZooKeeper uses for a
+missing one, such as -1, 0 or null. `give_up_history` is our own.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _ALL: Final = (
     AdminCommand(
         ("connection_stat_reset", "crst"),
         statistics_commands.reset_connections,
-        "set the counters of all connections to 0",
+        "set the packet counters of all open connections to 0",
         changes=True,
     ),
     AdminCommand(
         ("configuration", "conf", "config"),
         ensemble_commands.configuration,
-        "configured ports, directories and times",
+        "client port, directories, tick time, limits of session timeouts and of connections per host, server id",
     ),
     AdminCommand(("connections", "cons"), statistics_commands.connections, "the clients' connections"),
     AdminCommand(
@@ -78,14 +78,17 @@ _ALL: Final = (
         "expiry times of sessions (only at the leader), and the ephemeral nodes of each session",
     ),
     AdminCommand(
-        ("environment", "env", "envi"), environment_commands.environment, "machine, system and versions", always=True
+        ("environment", "env", "envi"),
+        environment_commands.environment,
+        "host, operating system, memory and versions",
+        always=True,
     ),
-    AdminCommand(("get_trace_mask", "gtmk"), _get_trace_mask, "the number of the last `set_trace_mask`", always=True),
+    AdminCommand(("get_trace_mask", "gtmk"), _get_trace_mask, "the mask that `set_trace_mask` has stored", always=True),
     AdminCommand(("hash",), statistics_commands.hashes, "the last digests of the tree, for comparison between servers"),
     AdminCommand(
         ("initial_configuration", "icfg"),
         ensemble_commands.initial_configuration,
-        "always null, because a configuration contains passwords",
+        "always null, because a configuration may contain passwords",
     ),
     AdminCommand(
         ("is_read_only", "isro"),
@@ -93,9 +96,13 @@ _ALL: Final = (
         "whether the server has no leader and serves reads only",
     ),
     AdminCommand(
-        ("last_snapshot", "lsnp"), statistics_commands.last_snapshot, "zxid and time of the server's last snapshot"
+        ("last_snapshot", "lsnp"),
+        statistics_commands.last_snapshot,
+        "zxid and time of the server's last snapshot; the time is 0 if it was taken before the server's start",
     ),
-    AdminCommand(("leader", "lead"), ensemble_commands.leader, "whether the server leads, and the leader's address"),
+    AdminCommand(
+        ("leader", "lead"), ensemble_commands.leader, "whether the server leads, and the leader's id and host"
+    ),
     AdminCommand(("monitor", "mntr"), monitor, "[the metrics](metrics.md)", always=True),
     AdminCommand(
         ("observer_connection_stat_reset", "orst"),
@@ -103,7 +110,7 @@ _ALL: Final = (
         "no effect: an observer's connection has no counters",
         changes=True,
     ),
-    AdminCommand(("observers", "obsr"), ensemble_commands.observers, "the observers that follow this leader"),
+    AdminCommand(("observers", "obsr"), ensemble_commands.observers, "the synchronized observers of this leader"),
     AdminCommand(("ruok",), _nothing, "an error if the server does not serve, else nothing"),
     AdminCommand(("server_stats", "srvr"), statistics_commands.server_stats, "version, counters and latency"),
     AdminCommand(
@@ -164,8 +171,8 @@ CHANGING: Final = frozenset(
 def run(name: str, parameters: Mapping[str, str], server: ServerRuntime) -> Outcome:
     """Carry out a command, other than `snapshot`, `restore` and `give_up_history`.
 
-    The outcome has an error if the command is unknown, or if it is not answered `always` and this server serves
-    neither with a leader nor in read-only mode.
+    The outcome has an error if the command or its argument is invalid, or if the command is not answered `always` and
+    this server serves neither with a leader nor in read-only mode.
     """
     if name in SET_TRACE_MASK:
         return _set_trace_mask(parameters, server)

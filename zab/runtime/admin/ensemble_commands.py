@@ -1,4 +1,4 @@
-"""Commands about the ensemble: the leader, the voters, and the addresses of all servers."""
+"""Commands about this server's settings and role, and about the leader, the voters and the observers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def configuration(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def initial_configuration(server: ServerRuntime) -> Mapping[str, object]:
-    """Return null: a configuration contains passwords."""
+    """Return null, because a configuration may contain passwords."""
     return {"initial_configuration": None}
 
 
@@ -52,7 +52,7 @@ def leader(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def observers(server: ServerRuntime) -> Mapping[str, object]:
-    """List the observers of a leader. A follower has none, because in zab all observers connect to the leader."""
+    """List the synchronized observers of a leader. A follower has none: zab's observers connect to the leader."""
     status = server.member.status()
     found = []
     if server.role.leading:

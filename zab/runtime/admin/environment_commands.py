@@ -1,4 +1,4 @@
-"""The commands `environment` and `system_properties`. Keys that begin with `java.` have what is nearest in Python."""
+"""Commands about the host and the process of a server. Keys that begin with `java.` have Python's equivalents."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Samples of a server, once a second: rates and times.
 
-The sampler also sends this server's report to the leader, and keeps the reports of the other servers.
-
 Most values are differences of counters that the server has in any case. In addition, one of every 64 writes and
 one read a second are timed.
+
+The sampler also sends this server's report to the leader, and keeps the reports of the other servers. At the leader it
+sends the reports of all servers to its learners.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FORGET_S: Final = 600.0
 
 @frozen
 class Sample:
-    """The rates and times of one second: the mean latency, and the time of the last fsync."""
+    """The requests and commits since the last sample, the mean latency since then, and the time of the last fsync."""
 
     requests: int
     commits: int
@@ -47,7 +48,7 @@ class Sample:
 
 
 class SampledServer(Protocol):
-    """The server that is sampled."""
+    """The part of `ServerRuntime` that the sampler uses."""
 
     ports: OpenPorts
     machine: StoreMachine
@@ -74,7 +75,7 @@ class MetricsSampler:
         self.election_time = Summary()
         self.unavailable_time = Summary()
         self.peers: dict[int, tuple[float, Report]] = {}
-        """The last report of each other server, and its time by the clock of this server."""
+        """server -> the time (of this server's clock) and content of its last report; forgotten after `FORGET_S`"""
         self._server = server
         self._lag = -1
         """The lag of this server, as the leader has computed it; -1 if it is unknown."""
@@ -106,7 +107,7 @@ class MetricsSampler:
             self.unavailable_time.add(ended.unavailable_ms)
 
     def on_report(self, body: bytes) -> None:
-        """Store the report of a follower or observer, at the leader."""
+        """At the leader: store the report that a follower or observer has sent, with its lag behind this server."""
         try:
             report = decode_report(body)
             lag = behind(self._server.machine.zxid, report.applied)
@@ -115,7 +116,7 @@ class MetricsSampler:
             self._server.log.warn_rate_limited("bad_report", "report", why=error)
 
     def on_reports(self, body: bytes) -> None:
-        """Store the reports of all servers, which the leader has sent."""
+        """Store the reports of all servers, which the leader has sent. Of this server's own, keep only the lag."""
         try:
             for age_ms, report in decode_reports(body):
                 self._keep(age_ms, report)
@@ -152,7 +153,7 @@ class MetricsSampler:
             server.log.say("read_only_ended", why="there is a leader again")
 
     def _measure_a_read(self, due: float) -> None:
-        """Time a read as a client would see it: the delay of the event loop, and the read itself."""
+        """Record the delay of the event loop and, if the state may be read, that delay plus the time of one read."""
         lag = max(0.0, trio_time() - due)
         self.lag.add(lag * 1000)
         if self._server.clients.ready:
@@ -232,7 +233,7 @@ class MetricsSampler:
 
 
 def behind(newest: int, applied: int) -> int | None:
-    """Return the distance of two zxids of one epoch in transactions, or None for different epochs."""
+    """Return how many transactions `applied` is behind `newest`, at least 0; None if their epochs differ."""
     if epoch_of(Zxid(applied)) != epoch_of(Zxid(newest)):
         return None
     return max(0, counter_of(Zxid(newest)) - counter_of(Zxid(applied)))

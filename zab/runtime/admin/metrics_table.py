@@ -103,18 +103,18 @@ METRICS: Final = (
     # clients
     _gauge(
         "avg_latency",
-        "mean of the times for which a connection had unanswered requests, since the last reset",
+        "mean duration of the periods in which a connection had unanswered requests, since the last reset",
         lambda seen: round(seen.latency[1], 4),
     ),
-    _gauge("min_latency", "the shortest of the times that `avg_latency` averages", lambda seen: seen.latency[0]),
-    _gauge("max_latency", "the longest of the times that `avg_latency` averages", lambda seen: seen.latency[2]),
+    _gauge("min_latency", "the shortest of the periods that `avg_latency` averages", lambda seen: seen.latency[0]),
+    _gauge("max_latency", "the longest of the periods that `avg_latency` averages", lambda seen: seen.latency[2]),
     _counter(
         "packets_received", "requests received on the client ports, since the last reset", lambda seen: seen.received
     ),
     _counter("packets_sent", "replies and events sent to clients, since the last reset", lambda seen: seen.sent),
     _gauge(
         "num_alive_connections",
-        "connections of clients that have a session",
+        "client connections with a session",
         lambda seen: len(seen.server.clients.connections),
     ),
     _counter(
@@ -124,12 +124,12 @@ METRICS: Final = (
     ),
     _counter(
         "connection_rejected",
-        "connections closed because of a limit for connections, for new ones, or for open files",
+        "new connections refused: too many connections, too many new ones at one time, or too many open files",
         lambda seen: seen.server.clients.counts.connection_rejected,
     ),
     _counter(
         "connection_drop_count",
-        "connections lost or cut while their session was open",
+        "connections with a session that were lost or cut before the client closed the session",
         lambda seen: seen.server.clients.counts.connection_drop_count,
     ),
     _counter(
@@ -149,12 +149,12 @@ METRICS: Final = (
     ),
     _counter(
         "unsuccessful_handshake",
-        "clients refused at a TLS port: no handshake in time, a failed one, or a refused certificate",
+        "clients refused at a TLS port, for example for a late or failed handshake, a bad certificate, or plain text",
         lambda seen: seen.server.clients.counts.unsuccessful_handshake,
     ),
     _counter(
         "tls_handshake_exceeded",
-        "TLS handshakes that began while the maximum was under way; for each, an older one is closed",
+        "TLS handshakes that began while the maximum number was under way; for each, an older one is closed",
         lambda seen: seen.server.clients.counts.tls_handshake_exceeded,
     ),
     _gauge(
@@ -164,7 +164,7 @@ METRICS: Final = (
     ),
     _counter(
         "auth_failed_count",
-        "failed or refused authentications of clients, by TLS, SASL or credentials, the admin port included",
+        "failed authentications by TLS, SASL, auth request or admin command, and missing identities or permissions",
         lambda seen: seen.server.clients.counts.auth_failed,
     ),
     _counter(
@@ -281,17 +281,17 @@ METRICS: Final = (
     ),
     _counter(
         "sync_processor_request_queued",
-        "writes to the disk: mostly batches of transactions for the log",
+        "records written to the disk, mostly batches of transactions; several may share one fsync",
         lambda seen: seen.disk.writes,
     ),
     _summary(
         "fsynctime",
-        "duration of one write with its fsync, mostly of the log; the minimum is that of the last 512",
+        "duration of one fsync with the writes before it, mostly of the log; the minimum is that of the last 512",
         _fsyncs,
     ),
     _summary(
         "snapshottime",
-        "duration of one snapshot, written in the background; minimum and quantiles are those of the last one",
+        "duration of one snapshot, written in the background; minimum and quantiles are the duration of the last one",
         _snapshots,
     ),
     _counter(
@@ -304,7 +304,7 @@ METRICS: Final = (
         "snapshots sent to learners; sending the rest of an interrupted one is not counted",
         lambda seen: seen.counters.snapshots_sent,
     ),
-    # only here
+    # not in ZooKeeper
     _gauge(
         "zab_serving",
         "1 while this server serves: it leads, follows or observes, and is synchronized",
@@ -313,7 +313,7 @@ METRICS: Final = (
     _gauge("zab_is_leader", "1 while this server leads and serves", lambda seen: int(seen.leads)),
     _gauge(
         "zab_voting",
-        "0 while the history on this disk may be incomplete, or promises may be lost",
+        "0 while this server must not vote, because its disk may have lost history or promises; else 1",
         lambda seen: int(seen.status.voting),
     ),
     _gauge(
@@ -333,7 +333,7 @@ METRICS: Final = (
     ),
     _gauge(
         "zab_uncommitted",
-        "transactions in the log of this server that are not committed, as far as it knows",
+        "transactions in this server's log not known to be committed; no value if they reach into another epoch",
         lambda seen: behind(max(0, seen.status.last), seen.status.committed),
     ),
     _gauge(
@@ -343,7 +343,7 @@ METRICS: Final = (
     ),
     _counter(
         "zab_batches",
-        "batches proposed; transactions are proposed, logged and acknowledged together",
+        "batches proposed; all transactions of a batch are proposed, logged and acknowledged together",
         lambda seen: seen.counters.batches,
     ),
     _counter("zab_turns", "turns of the loop that runs the protocol", lambda seen: seen.counters.turns),
@@ -374,7 +374,7 @@ METRICS: Final = (
     ),
     _gauge(
         "zab_link_queued_bytes",
-        "bytes waiting to be sent to each other server",
+        "bytes waiting to be sent on the learner link to each server, without the data of a synchronization",
         lambda seen: {link.peer: link.queued_bytes for link in seen.status.links},
     ),
     _gauge(
@@ -382,7 +382,7 @@ METRICS: Final = (
     ),
     _gauge(
         "zab_rotten_files",
-        "findings of the recovery: damaged files that it did not need, and too many kept ones",
+        "warnings at the start: damaged files that were not needed, or many (or large) `damaged.*` files",
         lambda seen: len(seen.disk.rotten),
     ),
     _summary(

@@ -151,7 +151,7 @@ def _store(server: ServerRuntime) -> dict[str, Any]:
 
 
 def _clients(server: ServerRuntime) -> dict[str, Any]:
-    """Return the number of connections, and those with the most requests."""
+    """Return the number of connections, and the `CLIENTS_SHOWN` connections with the most requests."""
     busiest = sorted(server.clients.connections, key=lambda each: each.received, reverse=True)[:CLIENTS_SHOWN]
     return {
         "count": len(server.clients.connections),

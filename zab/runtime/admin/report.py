@@ -113,5 +113,5 @@ def _unpack(data: bytes, bytes_max: int, kind: type[Any]) -> Any:
     except Exception as error:
         raise WireError(f"a report cannot be decoded: {error!r:.200}") from error
     if type(value) is not kind:
-        raise WireError(f"a report must be a {kind.__name__}, not {type(value).__name__}")
+        raise WireError(f"report data must be a {kind.__name__}, not {type(value).__name__}")
     return value

@@ -26,7 +26,7 @@ class Rows:
 
     @property
     def values(self) -> dict[str, object]:
-        """Return the key and value that mark a truncated reply in JSON; nothing if the reply is complete."""
+        """Return the key and value that mark a truncated reply in JSON; an empty dict if the reply is complete."""
         return {"truncated": self._most} if self.cut else {}
 
     @property

@@ -1,4 +1,4 @@
-"""Commands about the connections, sessions, watches and directories of a server."""
+"""Commands about the connections, sessions, watches, counters, digests and directories of a server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _of_connection(each: Connected) -> dict[str, object]:
 
 
 def _of_server(server: ServerRuntime) -> dict[str, object]:
-    """Return the server's totals for the keys of a connection: counts for each connection would slow every request."""
+    """Return the server's values for keys of a connection: to count them per connection would slow every request."""
     low, mean, high = server.clients.totals.latency.milliseconds
     return {
         "last_zxid": server.machine.zxid,

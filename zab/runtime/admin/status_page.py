@@ -101,8 +101,9 @@ def _members(view: dict[str, Any]) -> str:
 def _member(each: dict[str, Any]) -> str:
     """Return a member's row of the table, from its entry in `overview`.
 
-    A fact that is not known is a dash. Identity and role come from the membership, so they are always known. Epoch and
-    zxid are those of the last report, however old. Load and latency are shown only while the member is connected.
+    An unknown value is a dash. Id, host and role come from the membership. The mode is this server's view of the
+    member: see `seen_mode`. Epoch and zxid are those of the last report, however old. Lag, load and times are shown
+    only while the member is connected.
     """
     sign, word = _MODES.get(each["mode"], ("?", each["mode"]))
     here = " <small>this one</small>" if each["me"] else ""
@@ -133,7 +134,7 @@ def _beats(view: dict[str, Any]) -> str:
         card("Client requests", "per second, this server", beats["requests"], number),
         card("Commits", "applied per second", beats["commits"], number),
         card("Latency", "mean of each second, this server", beats["latency_us"], time_us),
-        card("fsync", "the last one, this server", beats["fsync_us"], time_us),
+        card("fsync", "last of each second, this server", beats["fsync_us"], time_us),
     )
 
 

@@ -44,8 +44,8 @@ class StoreSite:
         """Return the reply to a request by its path: ZooKeeper's commands, the metrics, or the status page.
 
         Only the parts that the settings enable have paths. Only the commands take POST, as in ZooKeeper's admin server.
-        Otherwise raise `HttpError`: 405 for another POST, 503 for an error of the member, so that a probe takes the
-        server out of use, and 404 for an unknown path, with the known ones.
+        Raise `HttpError` with 405 for a POST to another path, and with 404 for an unknown path. Raise it with 503 for a
+        `ZabError`, so that a health probe takes the server out of use.
         """
         await trio.lowlevel.checkpoint()
         settings, path = self._settings, request.path
