@@ -31,7 +31,8 @@ SOURCE = click.Path(exists=True, path_type=Path)
 def snapshot() -> None:
     """Print a snapshot, verify it, or take one.
 
-    SNAPSHOT is a snapshot file or a data directory, of zab or of ZooKeeper. The log of a directory is replayed, too.
+    SNAPSHOT is a snapshot file or a data directory, of zab or of ZooKeeper. For a directory, the log after its
+    newest sound snapshot is replayed, too.
     """
 
 
@@ -39,12 +40,16 @@ def snapshot() -> None:
 @click.argument("path", type=SOURCE, metavar="SNAPSHOT")
 @click.option("-d", "--data", "with_data", is_flag=True, help="Print the data of the nodes, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-@click.option("--under", default=ROOT, show_default=True, metavar="PATH", help="Print only this node and all below.")
+@click.option("--under", default=ROOT, show_default=True, metavar="PATH", help="Print only this node and those below.")
 @click.option(
     "--summary", is_flag=True, help="Print the number of nodes and bytes of each subtree instead of the nodes."
 )
 @click.option(
-    "--depth", type=click.IntRange(0), default=1, show_default=True, help="With --summary: the depth of the subtrees."
+    "--depth",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="With --summary: list subtrees down to this depth below --under.",
 )
 @log_dir_option
 @report_failures
@@ -107,7 +112,7 @@ def _as_text(fields: dict[str, object]) -> str:
 
 
 def _summary(state: StoreState, under: str, depth: int) -> Iterator[dict[str, object]]:
-    """Yield the size of every subtree down to `depth` below `under`."""
+    """Yield the numbers of nodes and bytes of each subtree whose root is at most `depth` levels below `under`."""
     nodes: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     base = 0 if under == ROOT else under.count("/")
@@ -126,7 +131,10 @@ def _summary(state: StoreState, under: str, depth: int) -> Iterator[dict[str, ob
 @log_dir_option
 @report_failures
 def verify(path: Path, log_dir: Path | None) -> None:
-    """Read the whole snapshot and verify all checksums. Exit status 0: it is undamaged."""
+    """Read the whole state and verify all checksums on the way. Exit status 0: the state is complete.
+
+    Damage to files of a directory that are not needed for this state, such as a newer snapshot, is a note on stderr.
+    """
     state = _read(path, log_dir)
     nodes, sessions = counted(len(state.store.tree), "node"), counted(len(state.store.sessions.table), "session")
     click.echo(
@@ -150,8 +158,8 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
     """Write the whole state to a FILE, in ZooKeeper's format.
 
     SOURCE is the admin port of a running server, as http://HOST:PORT, or the data directory of a stopped server.
-    Keep backups in this format: `zab import` makes a data directory from it. ZooKeeper reads it, too, if the file is
-    named snapshot.<zxid>. A running server requires --auth: the credentials of the super user, or of an identity to
+    Keep backups in this format: `zab import` makes a data directory from such a file. ZooKeeper reads it, too, if it
+    is named snapshot.<zxid>. A running server requires --auth: the credentials of the super user, or of an identity to
     which the ACL of / grants all permissions by name. Grants to world:anyone do not count.
 
     \b

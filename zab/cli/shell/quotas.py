@@ -66,14 +66,17 @@ async def _limits_of(session: Session, path: str) -> tuple[bytes | None, Stat]:
 
 
 async def quota_of(session: Session, path: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the limits of a node and its usage."""
+    """Return the limits of the subtree at `path`, and its usage."""
     limits, _ = await _limits_of(session, path)
     stats, _ = await session.get(stats_path(path))
     return parse(limits), parse(stats)
 
 
 async def delete_quota(session: Session, path: str, keys: set[str]) -> None:
-    """Delete the named limits, or all. With the last limit, delete the quota's nodes, and parents that become empty."""
+    """Delete the limits that `keys` names, or all if it is empty.
+
+    If no limit is left, delete the quota's nodes, and every ancestor below `/zookeeper/quota` that becomes empty.
+    """
     data, stat = await _limits_of(session, path)
     values = parse(data) | dict.fromkeys(keys, -1)
     if keys and any(values.get(key, -1) > -1 for key in KEYS.values()):

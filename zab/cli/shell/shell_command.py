@@ -44,8 +44,8 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.option(
     "--within",
     type=float,
-    help="Try to connect for this many seconds, even if connections are refused.  [default: 30, or until every "
-    "server has refused]",
+    help="Try to connect for at most this many seconds, even if connections are refused.  [default: 30, but give up "
+    "once every server has refused]",
 )
 @click.option(
     "--auth",
@@ -55,7 +55,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
     help="Credentials of an identity, like digest:user:password. May be repeated.",
 )
 @click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in with SASL DIGEST-MD5.")
-@click.option("--tls/--no-tls", default=None, help="Use TLS, or not.  [default: if --ca or --cert is given]")
+@click.option("--tls/--no-tls", default=None, help="Use TLS, or not.  [default: TLS if --ca or --cert is given]")
 @click.option(
     "--ca",
     type=_FILE,

@@ -172,7 +172,9 @@ async def _count(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(str(await shell.session.count_below(line.words[0])))
 
 
-@command("getEphemerals [prefix]", "list the ephemeral nodes of this session", most=1)
+@command(
+    "getEphemerals [prefix]", "list the ephemeral nodes of this session; prefix: only paths that begin with it", most=1
+)
 async def _ephemerals(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(formatting.names(await shell.session.ephemerals(*line.words)))
 
@@ -195,7 +197,7 @@ _PARTS: Final[Mapping[str, tuple[str, tuple[str, ...], int, int]]] = {
 
 @command(
     "multi 'create|set|delete ...' 'check path version' ...",
-    "run all of these commands, each in quotes, or none of them",
+    "run all of these commands or none; put each in quotes",
     least=1,
     most=PARTS_MAX,
 )
@@ -305,7 +307,7 @@ _MODES: Final = {"PERSISTENT": False, "PERSISTENT_RECURSIVE": True}
 
 @command(
     "addWatch [-m mode] path",
-    "watch until removewatches; mode PERSISTENT: this node; PERSISTENT_RECURSIVE (default): all below, too",
+    "watch until removewatches; -m PERSISTENT: this node; -m PERSISTENT_RECURSIVE (default): all below, too",
     options=("-m",),
     least=1,
     most=1,
@@ -329,13 +331,19 @@ async def _remove_watches(shell: ShellContext, line: ParsedLine) -> None:
     await shell.session.remove_watch(line.words[0], _kind(line))
 
 
-@command("checkwatches path [-c|-d|-a]", "tell whether this session watches the node", flags="cda", least=1, most=1)
+@command(
+    "checkwatches path [-c|-d|-a]",
+    "tell whether this session watches the node; -c: its children, -d: its data, -a: either (default)",
+    flags="cda",
+    least=1,
+    most=1,
+)
 async def _check_watches(shell: ShellContext, line: ParsedLine) -> None:
     there = await shell.session.has_watch(line.words[0], _kind(line))
     shell.say(f"{line.words[0]} is {'' if there else 'not '}watched")
 
 
-@command("printwatches [on|off]", "print watch events, or stop printing them", most=1)
+@command("printwatches [on|off]", "print watch events, or stop printing them; without on or off: tell which", most=1)
 async def _print_watches(shell: ShellContext, line: ParsedLine) -> None:
     if not line.words:
         shell.say(f"printwatches is {'on' if shell.prints_watches else 'off'}")
@@ -426,7 +434,7 @@ async def _reconfig(shell: ShellContext, line: ParsedLine) -> None:
             raise BadLine(f"{file}: {error.strerror}") from None
         members = ",".join(line for line in text.split() if line.startswith("server."))
     if bool(joining or leaving) == (members is not None):
-        raise BadLine("give either -add and -remove, or all members with -members or -file")
+        raise BadLine("give either changes (-add, -remove) or all members (-members, -file), not both")
     version = line.number("-v", 16)
     data, stat = await shell.session.reconfigure(
         joining=joining or None,
@@ -442,7 +450,11 @@ async def _reconfig(shell: ShellContext, line: ParsedLine) -> None:
 # -- the shell itself ----------------------------------------------------------------------------------
 
 
-@command("connect [host:port]", "open a new session, with these servers or those before", most=1)
+@command(
+    "connect [host:port]",
+    "end the session and open a new one, with these servers; without an argument: with the same as before",
+    most=1,
+)
 async def _connect(shell: ShellContext, line: ParsedLine) -> None:
     await shell.connect(line.words[0] if line.words else None)
 
@@ -469,7 +481,7 @@ async def _redo(shell: ShellContext, line: ParsedLine) -> None:
         number = int(line.words[0])
         again = shell.history[number]
     except (ValueError, IndexError):
-        raise BadLine(f"there is no command {line.words[0]}: `history` lists them") from None
+        raise BadLine(f"there is no command {line.words[0]} in the history: `history` lists the last ones") from None
     if again.split()[:1] == ["redo"] or number == len(shell.history) - 1:
         raise BadLine("redo cannot repeat itself")
     await shell.execute(again)

@@ -20,7 +20,7 @@ class ShellContext(Protocol):
 
     @property
     def watch(self) -> Watch:
-        """The watch that receives the events of all commands."""
+        """Receives the events of all watches that commands add."""
         ...
 
     def say(self, *lines: str) -> None: ...

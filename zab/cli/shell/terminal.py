@@ -1,8 +1,7 @@
-"""The shell at a terminal: a prompt, a stored history, completion, and a Ctrl-C that ends only a command.
+"""The shell at a terminal: a prompt, a stored history, completion, and a Ctrl-C that interrupts only the command.
 
-The terminal's library waits in the main thread, where signals arrive. Trio runs in another thread. Lines,
-completions and interrupts pass between the two. Without a terminal (`run_words`, `run_lines`), Trio runs in the main
-thread.
+`input` waits in the main thread, where Python handles signals. Trio runs in another thread. Lines, completions and
+interrupts pass between the two. Without a prompt (`run_words`, `run_lines`), Trio runs in the main thread.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ async def run_words(opens: Opens, servers: str, words: list[str]) -> bool:
 
 
 async def run_lines(opens: Opens, servers: str) -> bool:
-    """Run commands from a pipe or a file. Return False if one failed, which does not stop the next one."""
+    """Run each line of stdin as a command, even after one has failed. Return False if any failed."""
     good = True
     async with opened(opens, servers, say, complain) as shell:
         while not shell.done:
@@ -56,7 +55,7 @@ async def run_lines(opens: Opens, servers: str) -> bool:
 
 
 class ShellThread:
-    """A shell in a thread of its own that runs Trio, so that the main thread can wait at the prompt."""
+    """Runs Trio and a shell in a thread of their own, so that the main thread can wait at the prompt."""
 
     def __init__(self, opens: Opens, servers: str) -> None:
         self._opens = opens
@@ -168,7 +167,7 @@ def _prepare(thread: ShellThread, shell: Shell, history: Path | None) -> None:
         try:
             readline.read_history_file(history)
         except OSError:
-            pass  # begin without a history: there is none before the first use
+            pass  # the history is only a convenience, and before the first use there is none
 
 
 def _write_history(history: Path) -> None:

@@ -54,7 +54,10 @@ class ServerRow:
 
 @frozen
 class Followers:
-    """The counts of members and of synced followers, as a leader reports them. A count is None if it is not known."""
+    """The numbers of voters and of observers, and how many of each are in sync with their leader; None if unknown.
+
+    No leader reports the number of observers; `with_members` adds it.
+    """
 
     voters: int | None = None
     synced_followers: int | None = None
@@ -63,7 +66,10 @@ class Followers:
 
     @property
     def missing(self) -> int | None:
-        """The number of members that do not follow; None if the counts of voters or of followers are not known."""
+        """The number of members that do not follow the leader; None if the voters or the synced followers are unknown.
+
+        Observers are left out if their number is unknown.
+        """
         if self.voters is None or self.synced_followers is None:
             return None
         return max(0, self.voters - 1 - self.synced_followers) + max(
@@ -130,7 +136,7 @@ async def _ask(where: str, host: str, port: int) -> ServerReport:
 
 
 async def membership(host: str, port: int, timeout_s: float) -> Membership | None:
-    """Return the members from the configuration that this server serves; None if it cannot be read."""
+    """Return the members that this server's `/zookeeper/config` names; None if it names none or cannot be read."""
     with trio.move_on_after(timeout_s):
         try:
             async with connect(f"{host}:{port}", read_only=True, wait_ms=max(1, int(timeout_s * 1000))) as session:
@@ -156,7 +162,7 @@ def read_membership(config: str) -> Membership | None:
 
 def _from_overview(found: Mapping[str, Any], asked: str) -> ServerReport:
     rows = []
-    # A member that is missing is a row with a problem, so no warning repeats it.
+    # The row of a missing member has the warning as its problem, so the warning is not listed again.
     missing = {each["server"]: each["text"] for each in found["warnings"] if each["text"].startswith(_MISSING)}
     for each in found["members"]:
         port = each["client_port"] or each.get("quorum_port")

@@ -40,7 +40,10 @@ class Health:
 
 
 def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
-    """Merge reports into one row per server, and name the problems. `newest`: the newest zxid of an earlier query."""
+    """Merge reports into one row per server, and name the problems.
+
+    Lags are relative to `newest`, the newest zxid of the first queries; None: to the newest zxid of these reports.
+    """
     best: dict[object, ServerRow] = {}
     by_words: dict[object, ServerRow] = {}
     twice = []
@@ -74,7 +77,7 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
             if only
             else "none of these servers leads: name all servers of the ensemble to see which one does"
         )
-    # One standalone server may have been asked at two of its ports: then both reports are equal.
+    # One standalone server may have been asked at two addresses: then both rows have its mode, zxid and client port.
     if len({(row.mode, row.zxid, _port(row)) for row in rows if row.serving}) > 1:
         problems += [
             f"{row.where}: it is standalone: the others belong to a different ensemble and have a different history"
@@ -126,7 +129,7 @@ def _newest(rows: Iterable[ServerRow]) -> int:
 def _with_lags(rows: Sequence[ServerRow], newest: int | None) -> tuple[ServerRow, ...]:
     """Compute the lag of rows without one, such as those from client ports: their distance from `newest`.
 
-    A row of another epoch than `newest` keeps no lag, because zxids of different epochs cannot be subtracted.
+    A row of another epoch than `newest` gets no lag, because zxids of different epochs cannot be subtracted.
     """
     newest = _newest(rows) if newest is None else newest
     return tuple(
@@ -159,7 +162,7 @@ async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Hea
             memberships[where] = found
             if is_alone:
                 await all_of([each for each in addresses(found.addresses) if each[1:] != (host, port)])
-    # The ensemble went on between the replies of its servers. A server is behind only if it lacks the newest zxid when
+    # The ensemble may have committed between two replies. A server is behind only if it lacks the newest zxid when
     # it is asked again; any other lag is only the time between two replies.
     newest = _newest(row for each in reports.values() for row in each.rows)
     await all_of(
@@ -240,7 +243,7 @@ def _shown(value: int | None) -> str:
 
 
 def addresses(values: Sequence[str]) -> list[tuple[str, str, int]]:
-    """Return name, host and port of each server; a value may hold several with commas, as a connection string does."""
+    """Return name, host and port of each server; a value may hold several servers, with commas between them."""
     found = []
     for where in (part.strip() for value in values for part in value.split(",")):
         if "://" in where:
@@ -303,9 +306,9 @@ def status(
 ) -> None:
     """Show which server leads, how far the others are behind, and what is wrong.
 
-    An admin port of zab reports all members. From a client port, of zab or of ZooKeeper, the command finds the other
-    members if the membership names their client ports, as in server.1=...;2181; if not, name all servers. Name several
-    servers to get an answer even if one of them is down.
+    An admin port of zab reports all members. From a single client port, of zab or of ZooKeeper, the command finds the
+    other members if the membership names their client ports, as in server.1=...;2181. Otherwise, name all servers. Name
+    several servers in any case to get an answer even if one of them is down.
 
     \b
     zab status 10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181

@@ -22,7 +22,8 @@ _KEY: Final = "dynamicConfigFile"
 def write_membership(config: Path, ensemble: Ensemble, sid: int) -> Path:
     """Write the members to a new file, keep a backup of the configuration, and let the configuration name the new file.
 
-    Return the path of the new file. It is absolute: the next start may have another working directory.
+    If the new file has the client port of server `sid`, remove the keys of that port from the configuration. Return the
+    path of the new file. It is absolute: the next start may have another working directory.
     """
     dynamic = config.with_name(dynamic_name(config.name, ensemble.version)).resolve()
     replace_file(dynamic, [encode_dynamic(ensemble).encode()], like=dynamic if dynamic.exists() else None)

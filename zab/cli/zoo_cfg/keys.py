@@ -1,7 +1,7 @@
 """The table of all keys of ZooKeeper's configuration file, with their effect here.
 
 A key may have the prefix `zookeeper.` or lack it, in the file and as `-D key=value`, because ZooKeeper turns keys that
-it does not know into system properties.
+it does not know into system properties with this prefix.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zab.net.tls.tls_settings import TLS_KEYS
 
 
 def _digest_algorithm(value: str) -> str:
-    """Accept Java's spelling, SHA-256, and Python's, sha256."""
+    """Return Python's name of a hash, like sha256; the value may also have Java's spelling, SHA-256."""
     name = value.lower().replace("-", "", 1)
     if name not in ("sha1", "sha224", "sha256", "sha384", "sha512", "md5"):
         raise ValueError("one of SHA1, SHA-224, SHA-256, SHA-384, SHA-512, MD5")
@@ -35,11 +35,11 @@ def _super_digest(value: str) -> str:
 _THREADS: Final = "there are no such threads: one event loop does the work"
 _NOT_JAVA: Final = "it concerns the Java virtual machine"
 _NO_PEERS_OF_THEIRS: Final = "zab's servers use a peer protocol of their own"
-_ALWAYS_BATCHED: Final = "requests that arrive during a sync form the next group; no request waits on purpose"
+_ALWAYS_BATCHED: Final = "requests that arrive during an fsync form the next batch; no request is delayed on purpose"
 _ANY_SYNCS: Final = "the number of concurrent synchronizations is not limited"
 _OF_CLIENTS: Final = "it is a setting of ZooKeeper's own client"
 _NO_KERBEROS: Final = "there is no Kerberos"
-_NO_PROCESSORS: Final = "there is no chain of processors"
+_NO_PROCESSORS: Final = "there is no chain of request processors"
 _NO_TRACKER: Final = "messages between servers are not recorded"
 _ONE_WATCH_MANAGER: Final = "there is one implementation of watches"
 _NO_PATHS: Final = "requests are not counted by path"
@@ -65,7 +65,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
         (
             _sets("tickTime", "3000", "settings.tick_ms", _whole(10), "the length of a tick in ms: the unit of `initLimit`, `syncLimit` and the default bounds of session timeouts"),
             _sets("initLimit", "required in an ensemble", "settings.init_limit", _whole(1), "ticks to connect to the elected leader, and the most ticks without progress while its state is transferred"),
-            _sets("syncLimit", "required in an ensemble", "settings.sync_limit", _whole(1), "ticks after which a silent peer is disconnected"),
+            _sets("syncLimit", "required in an ensemble", "settings.sync_limit", _whole(1), "ticks after which a peer is disconnected if it sends nothing, or does not acknowledge a transaction"),
             _sets("minSessionTimeout", "2 ticks", "client_ports.session_ms_min", _whole(-1), "the shortest session timeout that clients get, in ms; -1: the default"),
             _sets("maxSessionTimeout", "20 ticks", "client_ports.session_ms_max", _whole(-1), "the longest session timeout that clients get, in ms; -1: the default"),
             _sets("fastleader.minNotificationInterval", "200", "settings.notification_ms_min", _whole(1),
@@ -85,8 +85,8 @@ SECTIONS: Final[tuple[Section, ...]] = (
         "Clients",
         (
             _sets("maxClientCnxns", "60", "client_ports.connections_per_host_max", values.clamped(0),
-                  "the most connections from one address at all client ports; 0: no limit"),
-            _sets("maxCnxns", "20000", "client_ports.connections_max", values.or_no_limit, "the most connections of clients at all client ports; 0: no limit"),
+                  "the most connections from one address at all client ports together; 0: no limit"),
+            _sets("maxCnxns", "20000", "client_ports.connections_max", values.or_no_limit, "the most connections at all client ports together; 0: no limit"),
             _sets("globalOutstandingLimit", "10000", "client_ports.requests_total_max", _whole(1),
                   "the most outstanding requests of all clients; above it, the server reads no further request of a client that waits for replies"),
             _sets("jute.maxbuffer", "1048575", "client_ports.frame_bytes_max", _whole(1024), "the largest request, in bytes"),
@@ -101,7 +101,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("maxListedRows", "10000", "client_ports.listed_max", _whole(1), "the most rows (connections, sessions, ephemerals, watches) in one reply to a four-letter word or an admin command, because clients wait while the reply is made; a truncated reply says so; not a key of ZooKeeper's"),
             _ignored("jute.maxbuffer.extrasize", "= jute.maxbuffer", "servers have a separate allowance for the fields that they add"),
             _sets("nio.sessionlessCnxnTimeout", "10000", "client_ports.first_frame_ms", _whole(1),
-                  "the timeout of the first request of a connection, in ms"),
+                  "how long a new connection may take to send its first request, in ms"),
             _sets("4lw.commands.whitelist", "isro, mntr, ruok, srvr, stat", "client_ports.words", values.names,
                   "four-letter words that are answered; `*`: all. With `readonlymode.enabled`, `isro` is answered, too"),
             _sets("znode.container.checkIntervalMs", "60000", "client_ports.containers_ms", _whole(1),
@@ -110,7 +110,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("znode.container.maxNeverUsedIntervalMs", "0", "client_ports.containers_never_used_ms", _whole(0), "how long a container may stay without a first child, in ms; 0: for ever"),
             _sets("extendedTypesEnabled", "false", "store.extended_types", values.flag_or_yes_no, "allow TTL nodes"),
             _ignored("emulate353TTLNodes", "false", "no nodes of that old format exist here", "false"),
-            _sets("enforceQuota", "false", "store.enforce_quota", values.flag_or_yes_no, "refuse requests that exceed a hard quota; false: only log them, like those that exceed a soft quota. ZooKeeper logs neither if false"),
+            _sets("enforceQuota", "false", "store.enforce_quota", values.flag_or_yes_no, "refuse requests that exceed a hard quota; false: only log them, like those that exceed a soft quota. With false, ZooKeeper logs neither"),
             _ignored("clientTcpKeepAlive", "false", "the pings of sessions serve this purpose", "false"),
             _ignored("serverCnxnFactory", "NIO", "there is one implementation of the client port"),
             _sets("localSessionsEnabled", "false", "client_ports.local_sessions_enabled", values.flag_or_yes_no, "give clients local sessions, which only their server knows"),
@@ -118,7 +118,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("readonlymode.enabled", "false", "client_ports.read_only_mode_enabled", values.flag_or_yes_no, "while there is no leader, serve reads to clients that accept read-only mode"),
             _ignored("maxResponseCacheSize", "400", "making a reply is cheaper than keeping a cache"),
             _ignored("maxGetChildrenResponseCacheSize", "400", "making a reply is cheaper than keeping a cache"),
-            _sets("request_throttle_max_requests", "0", "throttle.request_max_requests", _whole(0), "the most outstanding requests of all clients before others wait; 0: only globalOutstandingLimit counts"),
+            _sets("request_throttle_max_requests", "0", "throttle.request_max_requests", _whole(0), "the most outstanding requests of all clients; further ones wait; 0: only `globalOutstandingLimit` counts"),
             _sets("request_throttle_stall_time", "100", "throttle.request_stall_ms", _whole(1), "the interval at which requests above `request_throttle_max_requests` are tried again, in ms"),
             _ignored("request_throttle_drop_stale", "true", "requests of a closed connection are always dropped if they have not begun", "true"),
             _sets("request_stale_latency_check", "false", "throttle.request_stale_latency_check", values.flag_or_yes_no, "close the connection of a client whose requests `request_throttle_max_requests` held up for longer than its session's timeout"),
@@ -137,7 +137,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("connection_throttle_renew_session_weight", "2", "throttle.connection_renew_session_weight", _whole(1), "tokens for a session that reconnects"),
             _sets("connection_throttle_local_session_weight", "1", "throttle.connection_local_session_weight", _whole(1), "tokens for a new local session"),
             _sets("largeRequestThreshold", "-1", "throttle.large_request_threshold", _whole(-1), "requests of more bytes are large; -1: none is"),
-            _sets("largeRequestMaxBytes", "104857600", "throttle.large_request_max_bytes", _whole(1), "the most bytes of outstanding large requests; a connection whose request exceeds them is closed"),
+            _sets("largeRequestMaxBytes", "104857600", "throttle.large_request_max_bytes", _whole(1), "the most bytes of outstanding large requests; a connection whose request would exceed this is closed"),
         ),
     ),
     (
@@ -146,13 +146,13 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _sets("standaloneEnabled", "true", "client_ports.standalone_enabled", values.flag_or_yes_no,
                   "allow a server without `server.N` lines, and require that a reconfiguration leaves at least two voters; false: neither"),
             _sets("reconfigEnabled", "false", "client_ports.reconfig_enabled", values.flag_or_yes_no,
-                  "allow clients with permission to change the members"),
+                  "allow reconfigurations by clients with write permission on `/zookeeper/config`"),
             _read("peerType", "participant", values.one_of_in_any_case("participant", "observer"),
                   "the role of this server; its `server.N` line takes precedence, with a warning if the two differ"),
             _read("quorumListenOnAllIPs", "false", values.flag_or_yes_no, "listen for servers on all addresses, not only on the one in the `server.N` line of this server"),
             _sets("maxLeadersLost", "3", "limits.leaders_lost_max", _whole(2), "refuse a request if this many leaders in a row were lost while it was under way; not a key of ZooKeeper's"),
             _sets("db.autocreate", "true", "storage.autocreate", values.flag_or_yes_no,
-                  "begin a new history in an empty directory; false: get it from the others"),
+                  "begin a new history in an empty directory; false: get the history from the other servers"),
             _sets("db.damagedFilesMax", "1000", "storage.damaged_files_max", _whole(1),
                   "the most files named `damaged.*` to keep; further damage deletes older ones"),
             _sets("db.damagedSizeLimitInKb", "4194304", "storage.damaged_bytes_max", values.kibibytes, "the most KiB of files named `damaged.*` to keep"),
@@ -169,7 +169,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("multiAddress.enabled", "false", "the first address of a server is used", "false"),
             _ignored("multiAddress.reachabilityCheckEnabled", "true", "the first address of a server is used"),
             _ignored("multiAddress.reachabilityCheckTimeoutMs", "1000", "the first address of a server is used"),
-            _ignored("electionPortBindRetry", "3", "a port that is in use ends the start; after a change of the members it is tried again"),
+            _ignored("electionPortBindRetry", "3", "a start fails if a port is in use; after a change of the members, binding is tried again"),
             _ignored("oraclePath", "none", "an ensemble of two needs both servers"),
             _ignored("initialConfig", "none", _NO_PEERS_OF_THEIRS),
             _ignored("leaderConnectDelayDuringRetryMs", "100", "the next attempt comes after a bounded pause"),
@@ -204,7 +204,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("snapshotSizeFactor", "0.33", "the log is sent if it reaches back far enough, otherwise a snapshot"),
             _ignored("snapshot.compression.method", "none", "snapshots have a format of their own"),
             _ignored("snapshot.trust.empty", "false", "only for upgrades from ZooKeeper before 3.5", "false"),
-            _ignored("serializeLastProcessedZxid.enabled", "true", "a snapshot is exact at one zxid", "true"),
+            _ignored("serializeLastProcessedZxid.enabled", "true", "a snapshot is exactly the state at its zxid", "true"),
             _ignored("closeSessionTxn.enabled", "true", "the transaction that closes a session lists its ephemeral nodes", "true"),
             _ignored("digest.enabled", "true", "the trees' digests are always compared", "true"),
         ),
@@ -217,12 +217,12 @@ SECTIONS: Final[tuple[Section, ...]] = (
                   "`user:hash` of a super user with all permissions"),
             _sets("DigestAuthenticationProvider.digestAlg", "SHA1", "client_ports.digest_algorithm", _digest_algorithm,
                   "the hash of the digest scheme"),
-            _read("DigestAuthenticationProvider.enabled", "true", values.flag_or_yes_no, "accept identities of the digest scheme"),
-            _ignored("enableEagerACLCheck", "false", "only the leader checks the ACLs for changes", "false"),
+            _read("DigestAuthenticationProvider.enabled", "true", values.flag_or_yes_no, "allow the digest scheme, in logins and in ACLs"),
+            _ignored("enableEagerACLCheck", "false", "only the leader checks whether the ACLs permit a write", "false"),
             _read("superUser", "none", values.text, "the name of a super user that logs in by SASL"),
-            _sets("failedLogin.pause", "100", "logins.pause_ms", _whole(0), "ms before a failed login is answered; each failure of an address doubles it for the next one; 0: no pause, and no bound on guesses. ZooKeeper has no such key"),
+            _sets("failedLogin.pause", "100", "logins.pause_ms", _whole(0), "the pause in ms before a failed login is answered; each failure of an address doubles the next pause of that address; 0: no pause, and no bound on guesses. ZooKeeper has no such key"),
             _sets("failedLogin.pauseMax", "5000", "logins.pause_ms_max", _whole(1), "the longest pause before a failed login is answered, in ms"),
-            _sets("failedLogin.waitingMax", "8", "logins.waiting_max", _whole(1), "the most concurrent pauses of one address; beyond it, further logins from that address are refused"),
+            _sets("failedLogin.waitingMax", "8", "logins.waiting_max", _whole(1), "the most concurrent pauses of one address; while it has so many, its further logins are refused unchecked"),
             _read("enforce.auth.enabled", "false", values.flag_or_yes_no, "serve only clients that have proved an identity of a scheme in `enforce.auth.schemes`"),
             _read("enforce.auth.schemes", "none", values.text, "schemes, with commas between them; `enforce.auth.enabled` requires an identity of one of them"),
             _read("sessionRequireClientSASLAuth", "false", values.flag_or_yes_no, "serve only clients that logged in by SASL"),
