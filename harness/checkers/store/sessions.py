@@ -70,16 +70,23 @@ def _as_reported(
 
     A server that never accepted a local session may report it as expired. The session is not over then: its own server
     may still have it, and may upgrade it later.
+
+    A read-only server has no leader, so it may not have applied the close of a session. Then it still accepts the
+    session after another server has reported it as expired, and answers from its state before the close.
     """
     over: dict[int, SessionEvent] = {}
     first: dict[int, int] = {}
     """The first server that accepted each session."""
     moved: set[int] = set()
     """The sessions that another server has accepted since then, so that the ensemble knows them."""
+    lagging: set[int] = set()
+    """The closed sessions that are connected to a read-only server."""
     ends = [closed[session].zxid for session in _reported_expired(case) & closed.keys()]
     asked_before = last_request_before(case.history, ends) if ends else {}
     for event in case.history.events:
         close = closed.get(event.session)
+        if isinstance(event, SessionEvent):
+            lagging.discard(event.session)
         match event:
             case SessionEvent(state="expired" | "closed"):
                 if event.session in own and event.session not in moved and event.server != first.get(event.session):
@@ -95,11 +102,13 @@ def _as_reported(
                     moved.add(event.session)
                 if event.session not in opened and not event.served:
                     yield by_event(LIVES, event, f"it was connected at {event.at}, but no transaction opened it")
-                if event.session in over:
+                if event.session in over and event.served == "read-only" and close is not None:
+                    lagging.add(event.session)
+                elif event.session in over:
                     what = f"it was connected at {event.at}, but had been reported as {over[event.session].state}"
                     yield by_event(LIVES, event, what, over[event.session], event)
             case Response():
-                yield from _reply(event, close, over.get(event.session))
+                yield from _reply(event, close, None if event.session in lagging else over.get(event.session))
             case _:
                 pass
 

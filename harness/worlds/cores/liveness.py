@@ -105,7 +105,7 @@ class Liveness:
         spent = self.world.spent()
         counts = {counter: number - self._before.get(counter, 0) for counter, number in spent.items()}
         servers = sum(server.founded for server in self.world.servers[1:])
-        what = exceeded(Recovery(counts, servers, self.took_ms, self.world.script.knobs.counter_max))
+        what = exceeded(Recovery(counts, servers, self.took_ms))
         if what is not None:
             raise Violation(BUDGETS, what)
 

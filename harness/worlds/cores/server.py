@@ -12,6 +12,7 @@ from heapq import heappush
 from random import Random
 from typing import Any, Final, TypeAlias
 
+from harness.budgets import USED_UP
 from harness.worlds.common import settings_of
 from harness.worlds.cores.clock import Clock
 from harness.worlds.cores.machine import Machine, Replicated
@@ -23,12 +24,12 @@ from zab.core import messages
 from zab.core import ready as effects
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
-from zab.core.errors import StorageError
+from zab.core.errors import NotLeader, StorageError
 from zab.core.messages import ON_LINKS, TO_LEADER, LinkEvent, Message, State
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
 from zab.core.ready import Append, Apply, Ready, Settings
-from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of, show
+from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, counter_of, epoch_of, show
 from zab.storage.log_reader import Purged
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
@@ -89,6 +90,10 @@ class Server:
         self._seen: Status = (snapshot, State.LOOKING, Epoch(0), None, False)
         """The status of the node after its last turn."""
         self._leads = self._serves = False
+        self._unproposed = 0
+        """The number of transactions in the batch that ended the leadership of the node in this turn; 0: none did."""
+        self._used_up = Epoch(0)
+        """The last epoch of this server whose zxids did not suffice."""
         self._snapshot_at = count
         self._timer = 0
 
@@ -265,11 +270,21 @@ class Server:
             self.drain()
         try:
             first = self.node.propose(payloads, self.now_ms)
+        except NotLeader:
+            self.not_proposed(len(payloads))
+            raise
+        else:
             judge.proposed(self.id, first, payloads)
             judge.broadcasts(self.id, self.node.epoch)
             self.submitted.update({Zxid(first + offset): payload for offset, payload in enumerate(payloads)})
         finally:
             self.turn_soon()  # also after a refusal, because the node may have ended its leadership
+
+    def not_proposed(self, count: int) -> None:
+        """Note that the node has refused to propose so many transactions, and whether it resigned for that."""
+        node = self.node
+        if self._leads and (node.state is not State.LEADING or node.epoch != self._seen[2]):
+            self._unproposed = count
 
     def reconfigure(self, ensemble: Ensemble) -> None:
         try:
@@ -383,11 +398,25 @@ class Server:
         before, self._seen = self._seen, seen
         committed, state, epoch, leader, serving = seen
         leads = leader == me
+        if self._leads and (not leads or epoch != before[2]):
+            self._count_used_up(before[2])
         if committed != before[0]:
             judge.committed(me, committed, leads or self._leads)
         self._leads = leads
         if seen[1:] != before[1:]:
             judge.role(me, state, epoch, leader, serving)
+
+    def _count_used_up(self, epoch: Epoch) -> None:
+        """Count an epoch that ends because its leader had more to propose than the epoch has zxids left.
+
+        Without a refused batch the leader may have had a membership change to propose, which is one transaction.
+        """
+        last = self.node.last
+        wanted = max(1, self._unproposed)
+        self._unproposed = 0
+        if epoch_of(last) == epoch > self._used_up and counter_of(last) + wanted > self.settings.counter_max:
+            self._used_up = epoch
+            self.world.counted(USED_UP)
 
     # -- the disk --------------------------------------------------------------------------------------
 

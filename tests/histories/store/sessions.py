@@ -257,6 +257,43 @@ def read_only_server_throttles_a_write(t: HistoryBuilder) -> None:
     t.respond(t.invoke(ann, Request("create", "/x", b"")), Reply("THROTTLED_OP", zxid=t.zxid))
 
 
+@legal_case
+def read_only_server_has_not_applied_the_close_of_an_expired_session(t: HistoryBuilder) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.session_event(ann, "expired")
+    t.session_event(ann, "connected", 2, "read-only")
+    t.exists(ann, "/x", there=False, zxid=t.zxid - 1)
+    t.session_event(ann, "disconnected")
+    t.session_event(ann, "expired", 1)
+
+
+@violates(sessions.LIVES)
+def read_only_server_answers_an_expired_session_after_the_close(t: HistoryBuilder) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.session_event(ann, "expired")
+    t.session_event(ann, "connected", 2, "read-only")
+    t.exists(ann, "/x", there=False)
+
+
+@violates(sessions.LIVES)
+def server_with_a_leader_accepts_an_expired_session_after_a_read_only_one(t: HistoryBuilder) -> None:
+    ann = t.client(1)
+    t.close(ann)
+    t.session_event(ann, "expired")
+    t.session_event(ann, "connected", 2, "read-only")
+    t.session_event(ann, "disconnected")
+    t.session_event(ann, "connected", 1)
+
+
+@violates(sessions.LIVES)
+def read_only_server_accepts_its_own_session_after_its_end(t: HistoryBuilder) -> None:
+    ann = t.at_one_server(1, "read-only")
+    t.session_event(ann, "expired")
+    t.session_event(ann, "connected", served="read-only")
+
+
 @violates(refusals.READ_ONLY)
 def read_only_server_writes(t: HistoryBuilder) -> None:
     t.create(t.at_one_server(1, "read-only"), "/x")

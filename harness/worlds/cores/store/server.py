@@ -19,7 +19,7 @@ from harness.worlds.cores.store.machine import Machine
 from harness.worlds.cores.store.simulator import StoreSimulator
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
-from zab.core.errors import NewConfigNoQuorum
+from zab.core.errors import NewConfigNoQuorum, NotLeader
 from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
@@ -64,7 +64,11 @@ class ReportingNode(Node):
         for write in self._out.save:
             if type(write) is Append and write.batch.config:
                 self.server.report_change(write.batch)  # it comes before the proposals of this call
-        first = super().propose(payloads, now)
+        try:
+            first = super().propose(payloads, now)
+        except NotLeader:
+            self.server.not_proposed(len(payloads))
+            raise
         judge = self.server.world.judge
         judge.proposed(self.me, first, payloads)
         judge.broadcasts(self.me, self.epoch)
