@@ -59,7 +59,8 @@ class SlowClient(Generic[T]):
 class SlowClients(Generic[T]):
     """Cuts clients while all clients together hold more than `bytes_max`.
 
-    It cuts the clients without progress since the last check, and above twice the limit the largest ones as well.
+    It cuts clients without progress since the last check. If `bytes_max` is exceeded twofold, it also cuts others. It
+    begins with the largest in either case.
     """
 
     def __init__(self, bytes_max: int) -> None:
