@@ -23,7 +23,7 @@ class SubmissionPort(Protocol):
         """Submit a request. Raise `Overloaded` if there is no room, or another `ZabError`, such as `Stopped`."""
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
-        """Submit as many of the requests as there is room for, and return how many. After a `ZabError`, it is none."""
+        """Submit as many of the requests as there is room for, and return how many. A `ZabError`: none is submitted."""
 
     def forget(self, submission: Submission) -> None: ...
 

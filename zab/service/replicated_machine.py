@@ -32,8 +32,8 @@ class View(NamedTuple):
 class Machine(Protocol):
     """The state to replicate.
 
-    Its methods should be quick, because they are called in the event loop. Only `restore` runs in another thread, and
-    so does the iteration over the chunks of `snapshot`.
+    Its methods should be quick, because they are called in the event loop. The exceptions are `restore` and the
+    iteration over the chunks of `snapshot`: they run in another thread.
 
     A machine may have an attribute `kind`, one word, like "store". The directory of a member records the kind of its
     machine, and no member with a machine of another kind opens it.

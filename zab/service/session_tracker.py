@@ -51,7 +51,7 @@ class SessionOpening(Protocol):
     """A client whose session is being created or attached."""
 
     def cancel(self) -> None:
-        """Give up, because this server had no leader, or no quorum, for too long."""
+        """Give up, because this server has had no leader, or no quorum, for too long."""
 
 
 @define

@@ -59,8 +59,8 @@ class SlowClient(Generic[T]):
 class SlowClients(Generic[T]):
     """Cuts clients while all clients together hold more than `bytes_max`.
 
-    It cuts clients without progress since the last check. If `bytes_max` is exceeded twofold, it also cuts others. It
-    begins with the largest in either case.
+    It cuts clients without progress since the last check, the largest first. If the total exceeds twice `bytes_max`, it
+    continues with the other clients, again the largest first.
     """
 
     def __init__(self, bytes_max: int) -> None:

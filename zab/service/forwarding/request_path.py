@@ -92,7 +92,7 @@ class RequestPath:
     def turn(self, now: Millis) -> None:
         """Send waiting requests and membership changes to the leader, or propose them if this server leads.
 
-        Called when a turn begins, and again within it after an apply. Cheap if nothing waits.
+        Called when a turn begins, and again after each Ready that may have made room. Cheap if nothing waits.
         """
         node, leadership = self._node, self._leadership
         if (

@@ -58,7 +58,7 @@ def absence(age_ms: Millis | None) -> str:
 
 
 def is_settled(serving_ms: Millis) -> bool:
-    """Return whether a server has served for so long that it warns of members that are not in the ensemble."""
+    """Return whether a server has served long enough to warn of members that are not in the running ensemble."""
     return serving_ms > STALE_MS
 
 
