@@ -2,7 +2,7 @@
 
 They have two uses. A session without transactions is cheap, for many clients that only read. And a server without a
 leader can create no other session. A local session owns no ephemeral nodes. If upgrades are enabled, it is upgraded
-before it creates one: it becomes a session of the ensemble, with the same id and password.
+before it creates one: it becomes a global session, with the same id and password.
 """
 
 from __future__ import annotations

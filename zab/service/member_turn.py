@@ -25,13 +25,13 @@ class TurnEffects(Protocol[Wait]):
     """The effects that the owner of a turn carries out. Iterators yield a reason whenever the turn has to wait."""
 
     def begin(self, ready: Ready) -> None:
-        """Log the notes of a Ready that is not common. The other effects of the Ready follow."""
+        """Prepare for a Ready that the fast path cannot carry out, and log its notes. Its other effects follow."""
 
     def send_and_save(self, ready: Ready) -> None:
-        """Send the messages, change the links, and hand the writes to the disk. None of this waits for the disk."""
+        """Send the messages, change the links, and hand over the writes. No message depends on these writes."""
 
     def find_snapshots(self, ready: Ready) -> None:
-        """Look for the snapshot files that learners hold in part, and write a file of the state that is being sent."""
+        """Begin to look for snapshot files that learners hold in part, and to write a file of a state that is sent."""
 
     def apply_batch(self, batch: Batch) -> Iterable[Wait]:
         """Apply committed transactions to the machine."""
@@ -40,7 +40,7 @@ class TurnEffects(Protocol[Wait]):
         """Replace the machine's state by a snapshot."""
 
     def activate(self, ensemble: Ensemble) -> None:
-        """Follow a membership that has come into force."""
+        """Use the addresses of a membership that has come into force."""
 
     def carried_out(self, ready: Ready, now: Millis) -> None:
         """Report to the node which writes have become durable. Called after all other effects of the Ready."""
@@ -73,9 +73,9 @@ class MemberTurn(Generic[Wait]):
 
         `steady` is True if the role serves.
 
-        The order is the same as in a loop around a Ready in etcd's raft. The waiting requests are prepared and proposed
-        first. Each Ready sends and saves before it applies, so that the network and the disk work in the meantime.
-        Requests are tried again after an apply, which makes room for them.
+        Waiting requests are sent or proposed first. Each Ready sends and saves before it applies, so that the network
+        and the disk work in the meantime; `_carry_out` has the exception. Requests are tried again after an apply,
+        which makes room for them.
         """
         node, requests, effects = self._node, self._requests, self._effects
         requests.turn(now)
@@ -101,9 +101,9 @@ class MemberTurn(Generic[Wait]):
         return steady
 
     def _carry_out(self, ready: Ready) -> Iterator[Wait]:
-        """Carry out any Ready. Its parts are independent, so the slowest comes first: messages to peers.
+        """Carry out any Ready: send and save, then apply, then complete the barriers.
 
-        There is one exception: messages with the state of the machine are sent after `apply` (`wants_state`).
+        The peers and the disk take longest, so they come first. `apply` precedes them only if `Ready.wants_state`.
         """
         effects, apply = self._effects, self._apply(ready)
         effects.begin(ready)
@@ -116,7 +116,7 @@ class MemberTurn(Generic[Wait]):
             self._requests.on_barrier(barrier.token, barrier.zxid)
 
     def _apply(self, ready: Ready) -> Iterator[Wait]:
-        """Carry out `Ready.apply` in its order: batches, memberships that come into force, snapshots."""
+        """Carry out the items of `Ready.apply` in their order. An item is a batch, a membership or a snapshot."""
         requests, effects = self._requests, self._effects
         zxid = None
         for item in ready.apply:

@@ -61,8 +61,8 @@ class PeerDirectory:
     def hosts(self, peer: ServerId, introduced: str, now: float) -> Collection[str]:
         """Return the hosts of a server that claims to be `peer`. Raise `WrongPeer` if it may not connect.
 
-        A server that left the membership a moment ago may connect like a member. Any other non-member may connect only
-        if non-members are admitted; its host is the one in its introduction.
+        A server that left the membership less than `parting_ms` ago may connect like a member. Any other non-member may
+        connect only if non-members are admitted; its host is the one in its introduction.
         """
         hosts = self._member_hosts(peer, now)
         if not hosts and not self._admit_non_members:
@@ -76,12 +76,12 @@ class PeerDirectory:
     def must_part(self, peer: ServerId, now: float) -> bool:
         """Return whether to cut the link of a server that left the membership.
 
-        This is so if its time is over, it has not joined again, and non-members are not admitted.
+        True if `parting_ms` are over, the server has not joined again, and non-members are not admitted.
         """
         return not self._admit_non_members and not self._member_hosts(peer, now)
 
     def _member_hosts(self, peer: ServerId, now: float) -> Collection[str]:
-        """Return the hosts of a server that is a member, becomes one by a pending change, or has just been removed."""
+        """Return the hosts of a present or pending member, or of a server that left less than `parting_ms` ago."""
         memberships = (self._node.pending, self._node.ensemble)
         servers = [each.by_id.get(peer) for each in memberships if each is not None]
         hosts = [server.host for server in servers if server is not None]
@@ -96,7 +96,7 @@ class PeerDirectory:
     def activate(self, ensemble: Ensemble, now: float) -> list[tuple[ServerId, float]]:
         """Take a membership that has come into force. Return the servers that it no longer contains.
 
-        Each comes with the time until which it may still connect, and at which `must_part` decides.
+        Each comes with the time until which it may still connect. At that time, call `must_part`.
         """
         left = [server for sid, server in self._members.by_id.items() if sid not in ensemble.by_id]
         self._members = ensemble
@@ -108,8 +108,8 @@ class PeerDirectory:
     def own_entry(self, *, listens: bool) -> Server | None:
         """Return this server's entry, with the addresses to listen on; None if it keeps its ports or has no host.
 
-        A server that is not a member yet uses the membership in its arguments. One that is no longer a member keeps its
-        ports, so that it still learns of its removal.
+        If this server is not a member, `listens` decides. If it listens already, it keeps its ports, so that it still
+        learns of its removal. If it does not, its entry is the one in its arguments.
         """
         server = self._node.ensemble.by_id.get(self._me)
         if server is None:

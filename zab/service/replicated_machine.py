@@ -32,8 +32,8 @@ class View(NamedTuple):
 class Machine(Protocol):
     """The state to replicate.
 
-    Its methods should be quick, because they are called in the event loop; only the chunks of `snapshot`, and
-    `restore`, are used in another thread.
+    Its methods should be quick, because they are called in the event loop. The exceptions are `restore` and the
+    iteration over the chunks of `snapshot`: they run in another thread.
 
     A machine may have an attribute `kind`, one word, like "store". The directory of a member records the kind of its
     machine, and no member with a machine of another kind opens it.
@@ -53,7 +53,7 @@ class Machine(Protocol):
     def apply(self, zxid: Zxid, txn: bytes) -> object:
         """Apply a transaction, and return the result for its submitter.
 
-        Every server calls this in zxid order, exactly once in the life of its state.
+        Every server calls this in zxid order, once for each transaction that the state does not contain yet.
 
         It must be deterministic: the same state and the same transaction always give the same state.
         An exception is a bug and stops the member.
@@ -93,14 +93,14 @@ class KeepsAccount(Protocol):
 
 @runtime_checkable
 class Describes(Protocol):
-    """A machine that names requests and transactions for the log, if they have held up a server."""
+    """A machine that describes requests and transactions: the log names one that has held up the server."""
 
     def describe(self, request: bytes) -> str:
-        """Return a few words, such as "multi of session 0x10000". Never fails, whatever the bytes are."""
+        """Describe a request in a few words, such as "multi of session 0x10000". Must not fail for any bytes."""
         ...
 
     def describe_transaction(self, txn: bytes) -> str:
-        """Return a few words, as `describe` does. The transaction was applied, so it can be read."""
+        """Describe a transaction in a few words. It was applied, so it can be decoded."""
         ...
 
 

@@ -1,8 +1,8 @@
 """The order of the requests of an in-process session, which has no connection and so no `RequestPipeline`.
 
 It follows the rule of a connection, with the same queue. Writes are posted at once. A read is carried out as soon as
-all earlier writes are answered, and only while the state may be read. The calls of one session may come from many
-tasks, so a write's result goes to its caller at once.
+all earlier writes are answered, and only while the state may be read. Unlike on a connection, a write's result does
+not wait for earlier replies, because many tasks may share one session.
 
 The module is pure: the session in `zab.runtime.store_server.in_process_session` does the waiting.
 """
@@ -28,7 +28,7 @@ class OrderedServer(Protocol):
 
 
 class HeldRead:
-    """A read that waits for earlier writes, or for a leader."""
+    """A read that waits for earlier writes, or until the state may be read."""
 
     __slots__ = ("carry_out",)
 
@@ -45,7 +45,7 @@ class RequestOrder:
         """Unanswered writes and held reads, in the order of the calls."""
 
     def write(self, op: int, xid: int, request: bytes, done: Done) -> None:
-        """Post a write at once. `done` gets its outcome before a read behind it is carried out."""
+        """Post a write at once. `done` gets its outcome before any later read is carried out."""
         reply = PendingReply()
         self._pending.append((op, xid, reply))
         self._requests.post(request, partial(self._written, reply, done))
@@ -62,7 +62,7 @@ class RequestOrder:
 
     def hold(self, op: int, carry_out: Callable[[], None]) -> HeldRead:
         """Hold a read until earlier writes are answered and the state may be read."""
-        assert not self.is_clear, "a read without a pending write is carried out at once"
+        assert not self.is_clear, "a read that need not wait is carried out at once"
         held = HeldRead(carry_out)
         self._pending.append((op, 0, held))
         return held

@@ -1,4 +1,4 @@
-"""Track the activity of sessions: the only part of a session's state that is not in the history.
+"""Track the activity of sessions, which is not in the history.
 
 The leader records the time of each session's last activity; the other servers report the active sessions of
 their clients twice a tick. A new leader grants every session its full timeout again.
@@ -51,7 +51,7 @@ class SessionOpening(Protocol):
     """A client whose session is being created or attached."""
 
     def cancel(self) -> None:
-        """Stop waiting, after too long a time without a leader."""
+        """Give up, because this server has had no leader, or no quorum, for too long."""
 
 
 @define
@@ -85,7 +85,7 @@ class SessionTracker:
         self._expiry: ExpiryQueue | None = None
         """The time at which each session expires; None while this server does not lead."""
         self._epoch = Epoch(-1)
-        """The epoch that `_expiry` is for."""
+        """The epoch in which this server began to lead for the last time; -1: never."""
         self._opening: dict[SessionOpening, tuple[Millis, int]] = {}
         """client whose session is being opened -> when that began, and the session's timeout"""
         self._checked_ms = now

@@ -59,7 +59,8 @@ class SlowClient(Generic[T]):
 class SlowClients(Generic[T]):
     """Cuts clients while all clients together hold more than `bytes_max`.
 
-    It cuts the clients without progress since the last check, and above twice the limit the largest ones as well.
+    It cuts clients without progress since the last check, the largest first. If the total exceeds twice `bytes_max`, it
+    continues with the other clients, again the largest first.
     """
 
     def __init__(self, bytes_max: int) -> None:

@@ -50,7 +50,7 @@ class SnapshotSchedule:
 
     @property
     def due(self) -> bool:
-        """Return whether a regular snapshot should begin now."""
+        """True if a regular snapshot should begin now."""
         return not self._writing and (
             self._entries >= self._entries_mark or self._bytes >= self._bytes_mark or bool(self._asked)
         )
@@ -62,7 +62,7 @@ class SnapshotSchedule:
     def begin(self, last: Zxid) -> bool:
         """Begin a regular snapshot; `last` is the end of the history on the disk.
 
-        Return False, and refuse all requests, if that history is unknown, because no state can be saved then.
+        If that history is unknown, return False, and fail all requests for a snapshot.
         """
         assert not self._writing, "one snapshot is written at a time"
         asked, self._asked = self._asked, []

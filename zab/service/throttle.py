@@ -23,13 +23,13 @@ REQUEST_HEAD_BYTES: Final = 8
 
 @frozen
 class ThrottleSettings:
-    """The names are ZooKeeper's, such as `connection_throttle_tokens`, without the part `throttle`.
+    """The names follow ZooKeeper's: `connection_tokens` is `connection_throttle_tokens` there.
 
     connection_tokens         tokens in the full bucket; if too few are left, a new connection is closed. 0: no limit
     connection_fill_ms        interval at which tokens come back
     connection_fill_count     tokens that come back in one interval
-    connection_freeze_ms      least time between two changes of the probability with which a connection is dropped
-                              before the bucket is empty (BLUE); -1: no connection is dropped at random
+    connection_freeze_ms      least time between two changes of the probability with which a connection is dropped at
+                              random, even if there are tokens (BLUE); -1: no connection is dropped at random
     connection_drop_increase  added to the probability when the bucket is empty
     connection_drop_decrease  subtracted from it when the bucket is full enough
     connection_decrease_ratio the bucket is full enough if at most this share of its tokens is missing
@@ -144,7 +144,7 @@ class RequestThrottle:
         self._large_bytes = 0
         """This connection's part of `totals.large_bytes`."""
         self._stalled = False
-        """True if held requests have waited for the closed throttle since the last attempt."""
+        """The last result of `stalls`."""
 
     @classmethod
     def wanted(cls, settings: ThrottleSettings) -> bool:
@@ -157,7 +157,11 @@ class RequestThrottle:
         return most > 0 and self._totals.open_requests >= most
 
     def stalls(self) -> bool:
-        """Return whether held requests must wait: once before each attempt, while the throttle is closed."""
+        """Return whether held requests must wait for `request_stall_ms` before the next attempt.
+
+        If the throttle is open, they need not wait. While it is closed, every other call returns True, so that a wait
+        precedes each attempt.
+        """
         self._stalled = self.closed and not self._stalled
         return self._stalled
 
@@ -207,7 +211,7 @@ class RequestThrottle:
 
 
 class Throttles:
-    """The limits of a server for new connections and for wrong passwords."""
+    """The limits of a server for new connections and for failed logins."""
 
     def __init__(
         self, settings: ThrottleSettings, failed_logins: FailedLoginSettings, chance: Callable[[], float], now_ms: int

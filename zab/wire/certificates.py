@@ -41,7 +41,7 @@ def require_library() -> None:
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a certificate in DER, as Java writes it. Raise `WireError` if it cannot be read."""
+    """Return the subject of a DER certificate, written as in Java. Raise `WireError` if it cannot be read."""
     try:
         with warnings.catch_warnings():  # the library warns of lengths that Java and OpenSSL accept
             warnings.simplefilter("ignore")

@@ -132,16 +132,16 @@ class ProposalQueue:
         self._held: dict[LearnerLink, int] = {}
         """The number of requests in `_batches` that are not handled, by link; without this member's own."""
         self._prepared: list[bytes] = []
-        """Tagged transactions that the node had no room for yet. Their zxids follow the node's last zxid."""
+        """Prepared transactions with their tags, not proposed yet. Their zxids follow the node's last zxid."""
         self._outstanding: deque[tuple[Zxid, bytes]] = deque()
-        """Transactions that were prepared and are not applied yet, for machines that do not record these themselves."""
+        """Prepared transactions that are not applied yet. Empty if `_passes`, or if there is a `_prepare_at`."""
 
     # -- leaderships ------------------------------------------------------------------------------------
 
     def open(self, epoch: Epoch) -> None:
-        """Begin to propose as the leader of `epoch`, whose machine has applied the initial history.
+        """Begin to propose in `epoch`, because the leader's machine has applied the initial history.
 
-        Members may have begun to serve earlier, so their requests may be queued already.
+        Members may begin to serve before that, so requests for this epoch may be queued already. They are kept.
         """
         if self._epoch is not None or any(batch.epoch != epoch for batch in self._batches):
             self.close()
@@ -172,7 +172,10 @@ class ProposalQueue:
     # -- requests ----------------------------------------------------------------------------------
 
     def put(self, batch: ForwardedBatch) -> bool:
-        """Queue a batch. Return False if its link would have more than twice `submits_max` requests in the queue."""
+        """Queue a batch. If the queue holds batches of another epoch, close it first.
+
+        Return False, and do not queue the batch, if its link would have more than twice `submits_max` queued requests.
+        """
         if self._batches and self._batches[-1].epoch != batch.epoch:
             self.close()
         link = batch.link
@@ -185,7 +188,7 @@ class ProposalQueue:
         return True
 
     def drop(self, link: LearnerLink) -> None:
-        """Drop the requests and refusals of a link that is down: its member sends the requests again on another one."""
+        """Drop the requests and refusals of a link that is down: the member repeats the requests on its next link."""
         if self._held.pop(link, 0):
             if self._batches[0].link is link:
                 self._started = 0
@@ -204,11 +207,10 @@ class ProposalQueue:
         self.cut, self._cut_at = False, now + PREPARE_S
 
     def turn(self, node: Proposer, now: Millis, now_ms: int) -> None:
-        """Prepare and propose while there are requests, and room for them.
+        """Prepare and propose until no request is left, the node has no room, or the time `PREPARE_S` is used up.
 
-        A batch costs every server as much as fifty requests. So requests wait until they are as many as the
-        transactions in flight, or until those are committed. With none in flight no request waits, and many requests
-        make few batches.
+        New requests wait while they are fewer than the transactions in flight, which are proposed and not committed.
+        The reason: a batch costs every server as much as fifty requests. With none in flight, no request waits.
         """
         if self._epoch is None or (not self._prepared and self._queued() < node.last - node.committed):
             return

@@ -37,7 +37,7 @@ class RequestForwarder:
         self._pending.end()
 
     def forward(self, link: LearnerLink, applied: Zxid) -> None:
-        """Send the pending requests that may be sent."""
+        """Send the requests that may be sent now: see `PendingSubmissions.take`."""
         leadership, limits, pending = self._leadership, self._limits, self._pending
         assert leadership is not None, "nothing is forwarded without a leader"
         while True:
@@ -53,7 +53,7 @@ class RequestForwarder:
     def _send_in_frames(
         self, link: LearnerLink, leadership: Leadership, first: int, requests: Sequence[bytes], applied: Zxid
     ) -> None:
-        """Send as many frames as the requests take. A request that fits into no frame is refused here."""
+        """Divide the requests among frames, and send these. Refuse a request that is too large for a frame."""
         epoch, origin = leadership.epoch, self._pending.origin
         room, run, free = self._body_bytes_max - ITEM_BYTES_MAX, list[bytes](), 0
         for number, request in enumerate(requests, first):

@@ -1,8 +1,9 @@
 """The path of requests through one server, from its callers to the leader and back.
 
-The path consists of independent parts: the member's pending submissions, the forwarder to the leader, the leader's
-intake with its proposal queue, barriers, changes of the membership, and the side channel. This module only determines
-the leadership in force, begins and ends it for each part, and passes incoming messages to the parts.
+The parts of the path are the member's pending submissions, the forwarder to the leader, the leader's intake with its
+proposal queue, barriers, changes of the membership, and the side channel. This module determines the leadership in
+force, and tells the parts when it begins and ends. In each turn it lets them send and propose. It passes incoming
+messages to them.
 
 It is pure: the driver of a server calls it, and so does the simulator.
 """
@@ -77,7 +78,7 @@ class RequestPath:
         self._leadership: Leadership | None = None
         """The leadership in force, or None."""
         self._role: object = None
-        """The node's serving role for which `_leadership` was found."""
+        """The node's serving role when `_leadership` was last determined."""
         self._applied = node.applied
         """The zxid up to which the machine has applied everything."""
 
@@ -89,7 +90,10 @@ class RequestPath:
     # -- a turn ------------------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:
-        """Forward and propose requests. Called before the driver takes the node's Ready; cheap without requests."""
+        """Send waiting requests and membership changes to the leader, or propose them if this server leads.
+
+        Called when a turn begins, and again after each Ready that may have made room. Cheap if nothing waits.
+        """
         node, leadership = self._node, self._leadership
         if (
             leadership is None
@@ -174,8 +178,8 @@ class RequestPath:
     def reached(self, applied: Zxid) -> None:
         """Handle progress of the machine, which has applied everything up to `applied`.
 
-        Within a turn the node is ahead of the machine. If the node's `applied` were used, requests would be sent again
-        and carried out twice.
+        Within a turn the node may be ahead of the machine. If the node's `applied` were used, a committed request that
+        the machine has not applied yet might be sent again, and carried out twice.
         """
         self._applied = applied
         self.queue.applied(applied)

@@ -26,7 +26,10 @@ class SideChannel:
         on_leader_message: MessageHandler = ignore_message,
         on_member_message: MessageHandler = ignore_message,
     ) -> None:
-        """`on_leader_message` is called at the leader, `on_member_message` at the members that follow it."""
+        """Set the handlers of messages that arrive at this server.
+
+        `on_leader_message` takes messages to this server as the leader, `on_member_message` messages from its leader.
+        """
         self.leadership: Leadership | None = None
         """The leadership in force, or None. `RequestPath` sets it."""
         self._node = node
@@ -46,7 +49,7 @@ class SideChannel:
         return True
 
     def tell_members(self, body: bytes) -> bool:
-        """Send a message to all synced members. Return False if this server does not lead: then the message is lost."""
+        """Send a message to all synced learners. Return False, and send nothing, if this server does not lead."""
         if self.leadership is None or self.leadership.link is not None:
             return False
         frame = encode(MemberMessage(body))

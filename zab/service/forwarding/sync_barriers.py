@@ -17,7 +17,7 @@ from zab.service.forwarding.side_channel import SideChannel
 BarrierDone: TypeAlias = Callable[[object, Exception | None], None]
 """Called once, with `(None, None)` or with the error that ended the wait; never after `forget`."""
 Confirmed: TypeAlias = Callable[[Zxid | None], None]
-"""Called with the confirmed zxid; None: the leader was lost."""
+"""Called with the zxid of the confirmed barrier, or with None if the leadership was lost."""
 _Waiting: TypeAlias = tuple[BarrierDone, bytes]
 """A caller, and a message that must reach the leader before the barrier; empty if there is none."""
 
@@ -30,7 +30,7 @@ class SyncBarriers:
         """Callers for which no barrier is under way."""
         self._node = node
         self._number = 0
-        """The number of the last barrier."""
+        """The number of the last barrier that was requested. The node's reply contains the number."""
         self._asked: dict[int, list[_Waiting]] = {}
         """number of a barrier under way -> the callers that wait for it"""
         self._confirming: dict[int, Confirmed] = {}
@@ -47,7 +47,8 @@ class SyncBarriers:
         """Request one barrier for all callers that wait. Called only while there is a leader.
 
         The callers' messages go to the leader before the barrier, on the same link. So the reply to the barrier proves
-        that the leader has received them. If a later leader has to confirm the barrier, they are sent again.
+        that the leader has received them. If the leader is lost before the reply, the messages are sent again ahead of
+        the next barrier.
         """
         waiting, self.waiting = self.waiting, []
         for ahead in dict.fromkeys(ahead for _, ahead in waiting if ahead):
@@ -66,7 +67,7 @@ class SyncBarriers:
         self._node.barrier(self._number, now)
 
     def on_barrier(self, number: int, zxid: Zxid | None) -> None:
-        """Handle the node's reply. `zxid` is None if the leader was lost."""
+        """Handle the node's reply. `zxid` is None if the barrier failed: this server lost its leader or its role."""
         confirmed = self._confirming.pop(number, None)
         if confirmed is not None:
             confirmed(zxid)

@@ -18,7 +18,7 @@ ELECTIONS_KEPT: Final = 20
 
 @frozen
 class PastElection:
-    """An election that has ended: `at_ms` by the wall clock. For `took_ms` before that, this server did not serve."""
+    """An election after which this server began to serve: at `at_ms` (wall clock), after `took_ms` without service."""
 
     at_ms: int
     epoch: int
@@ -29,7 +29,7 @@ class PastElection:
 
 @frozen
 class Outages:
-    """The outages that a change of the role has ended, in milliseconds; None: it has ended none."""
+    """The lengths of the election and the outage that a change of the role has ended; None if it has not ended one."""
 
     election_ms: float | None = None
     unavailable_ms: int | None = None

@@ -10,7 +10,7 @@ from zab.core.zxid import Millis, ServerId
 from zab.service.health.status import Status
 
 STALE_MS: Final = 5_000
-"""The time without a new report after which a server counts as unreachable."""
+"""The age from which on a report is stale."""
 VETOING, UNKNOWN = "vetoing", "unknown"
 HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 
@@ -18,8 +18,8 @@ HEALTHY, DEGRADED, DOWN, STARTING = "healthy", "degraded", "down", "starting"
 def takes_part(member: ServerId, status: Status, age_ms: Millis | None, epoch: int) -> bool:
     """Return whether a member takes part in the ensemble; `age_ms` and `epoch` are those of its last report.
 
-    A server counts itself. The leader counts a member that is synchronized. Any other server sees only reports: it
-    counts a member while the report is fresh and, if the server itself serves, of its epoch. A server that vetoes stays
+    A server counts itself. The leader counts a member that is synchronized. Any other server counts a member if its
+    report is fresh; while the server serves, the report must also be of the present epoch. A server that vetoes stays
     out: it receives no reports, and counts itself only.
     """
     role = status.role
@@ -37,7 +37,7 @@ def seen_mode(member: ServerId, status: Status, mode: str, age_ms: Millis | None
     """Return the mode of a member as this server sees it; `mode`, `age_ms` and `epoch` are those of its last report.
 
     The mode of a member that is not in the running ensemble is "lost" if its reports still arrive, else "unreachable".
-    A server that vetoes is "vetoing" itself; it cannot tell whether the others serve, so their mode is "unknown".
+    The mode of a server that vetoes is "vetoing". It cannot tell whether the others serve, so their mode is "unknown".
     """
     if status.role.veto is not None:
         return VETOING if member == status.server else UNKNOWN
@@ -58,12 +58,12 @@ def absence(age_ms: Millis | None) -> str:
 
 
 def is_settled(serving_ms: Millis) -> bool:
-    """Return whether a server has served long enough to call a member without a report missing."""
+    """Return whether a server has served long enough to warn of members that are not in the running ensemble."""
     return serving_ms > STALE_MS
 
 
 def health(taking_part: Collection[bool], *, serving: bool, warned: bool) -> str:
-    """Return the health; `taking_part` has True for each member that takes part."""
+    """Return the health of the ensemble; `taking_part` has True for each member that takes part."""
     if not serving:
         return DOWN
     if warned:

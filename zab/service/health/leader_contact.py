@@ -1,4 +1,4 @@
-"""The server's contact with a leader: how long there is none, and what its clients may do meanwhile."""
+"""The server's contact with a leader: how long there is none, and whether its clients may read meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ReadOnlySettings(Protocol):
 
 
 class LeaderContact:
-    """Decides whether the state may be read, from the role of the server and the restores of snapshots."""
+    """Decides whether the state may be read. That depends on the server's role, and on restores of snapshots."""
 
     def __init__(
         self, settings: ReadOnlySettings, clock_ms: Callable[[], Millis], cut_off_since: Callable[[], Millis | None]
@@ -29,7 +29,7 @@ class LeaderContact:
         self.restoring = False
         """True while a snapshot is being restored."""
         self.lost_ms: Millis | None = clock_ms()
-        """The time since which this server does not serve with a leader; None while it does."""
+        """The time since which this server does not serve; None while it serves."""
         self.leads: Epoch | None = None
         """The epoch that this server leads; None while it does not lead, or does not serve."""
         self._settings = settings
@@ -46,14 +46,15 @@ class LeaderContact:
 
     @property
     def readable(self) -> bool:
-        """True if the state may be read: there is a leader, and no snapshot is being restored."""
+        """True if the state may be read: this server serves, and no snapshot is being restored."""
         return self.lost_ms is None and not self.restoring
 
     @property
     def read_only(self) -> bool:
-        """True if the mode is enabled, there was no leader for `read_only_after_ms`, and no snapshot is being restored.
+        """True if read-only clients may read the last known state.
 
-        Then read-only clients may read the last known state.
+        The conditions are that read-only mode is enabled, that this server has not served for `read_only_after_ms`, and
+        that no snapshot is being restored.
         """
         return (
             self._settings.read_only_mode_enabled
@@ -64,7 +65,7 @@ class LeaderContact:
 
     @property
     def unreadable_ms(self) -> Millis:
-        """The milliseconds until the next check whether the state may be read, perhaps read-only; 0 if it may."""
+        """The milliseconds until `readable` and `read_only` should be checked again; 0 if one of them is true."""
         if self.readable or self.read_only:
             return 0
         since_ms = 0 if self.lost_ms is None else self._clock_ms() - self.lost_ms
@@ -72,5 +73,5 @@ class LeaderContact:
 
     @property
     def cut_off_ms(self) -> Millis | None:
-        """The time since which no quorum can be reached, or None."""
+        """The start of the current election if no quorum has sent votes in it; else None."""
         return self._cut_off_since()

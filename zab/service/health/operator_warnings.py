@@ -14,7 +14,7 @@ from zab.store.store import Mismatch
 
 SLOW_FSYNC_MS: Final = 100
 SLOW_FSYNCS: Final = 10
-"""The number of last fsyncs that are checked. Half of them must be slow for a warning; a single one is no reason."""
+"""The number of recent fsyncs that are checked. The disk counts as slow if at least half of them are slow."""
 QUEUED_BYTES: Final = 8 << 20
 QUORUM_MISSED_MS: Final = 3_000
 """The time without a quorum after which the log names each missing server and the reason."""

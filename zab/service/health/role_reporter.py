@@ -13,7 +13,7 @@ from zab.service.health.status import RoleChange
 
 
 class RoleReporter:
-    """Compares the node with the role that was reported last, and logs and reports the difference."""
+    """Compares the node's role with the one that was reported last, and logs and reports a difference."""
 
     def __init__(
         self,
@@ -30,15 +30,15 @@ class RoleReporter:
         self._log = log
         self._on_role = on_role
         self._voting = node.voting
-        """True if the node had a vote at the last report."""
+        """`Node.voting` at the last report."""
 
     def discard_old_votes(self) -> None:
-        """Drop unsent votes once the node has left LOOKING in this turn: they are out of date."""
+        """Drop unsent votes if the node has left LOOKING in this turn: they are out of date."""
         if self.role.state is State.LOOKING and self._node.state is not State.LOOKING:
             self._discard_votes()
 
     def report(self) -> None:
-        """Report the role if it or its veto has changed. Log a changed role, and that the node votes again."""
+        """Report the role if it or the veto has changed. Log a new role, and `healed` once `Node.voting` is true."""
         node, role = self._node, self.role
         _, state, epoch, leader, serving = node.status()
         if state is not role.state or serving is not role.serving or epoch != role.epoch or leader != role.leader:

@@ -16,7 +16,7 @@ class ServerRole:
 
     def __init__(self, now: Millis) -> None:
         self.current: RoleChange | None = None
-        """The role; None before the member has one."""
+        """The role; None before the first report."""
         self.started_ms = now
         """The time at which this server started."""
         self.serving_since_ms: Millis | None = None
@@ -58,5 +58,5 @@ class ServerRole:
         return "standalone" if alone else _MODES.get(role.state, "looking")
 
     def serving_ms(self, now: Millis) -> Millis:
-        """Return the time for which this server has served in the present epoch."""
+        """Return the time for which this server has served in the present epoch; 0 if it does not serve."""
         return 0 if self.serving_since_ms is None else now - self.serving_since_ms

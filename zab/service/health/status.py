@@ -1,4 +1,4 @@
-"""The status of a member, as frozen values."""
+"""Classes for the status of a member."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class RoleChange:
     epoch: Epoch
     leader: ServerId | None
     serving: bool
-    """True if the member leads, follows or observes, and has applied everything committed before it joined."""
+    """True in broadcast, once this member has applied everything that was committed when its broadcast began."""
     veto: Veto | None = None
-    """Set while this server keeps committed history that a leader lacks, and therefore does not follow it."""
+    """The last veto against a leader, until this server serves again or an operator decides."""
 
 
 @define
@@ -69,7 +69,7 @@ class Counters:
 
 @frozen
 class SnapshotStatus:
-    """The last snapshot that this member took, or found on its disk. If it was found, only its zxid is known.
+    """The last snapshot that this member took, or found on its disk at the start: then only its zxid is known.
 
     at_ms              wall clock at its end
     taken              snapshots taken since the start of this member
@@ -93,8 +93,8 @@ class DiskStatus:
     log_path   the directory of the log: the same one, unless the log has its own
     fsyncs_us  the times of the last fsyncs in microseconds, the oldest first
     writes     records handed to the disk, mostly log records
-    rotten     warnings of the recovery, as sentences: damaged files that were not needed, so the disk is failing, and
-               many files kept from earlier damage
+    rotten     warnings of the recovery, as sentences: damage to files that are not needed, a sign of a failing disk;
+               or many (or large) files kept from earlier damage
     """
 
     path: str | None
@@ -125,7 +125,7 @@ class Status:
     damage: tuple[str, ...]
     """The damage found on the disk at the start, as sentences; empty while this server votes."""
     cut_off_since: Millis | None
-    """The start (milliseconds of the event loop's clock) of an election in which no quorum sends votes, or None."""
+    """The start of the current election (ms of the event loop's clock) if no quorum has sent votes in it; else None."""
     responsive: frozenset[ServerId]
     """This server, and the voters that have sent a vote since its election began; empty outside of elections."""
     outstanding: int
@@ -133,5 +133,5 @@ class Status:
     links: tuple[LinkStatus, ...]
     election_links: tuple[ServerId, ...]
     election_failures: Mapping[ServerId, str]
-    """server -> the reason of its last failed dial; a server with an election link is not in it"""
+    """server -> why the last dial to its election port failed; without servers that have an election link"""
     counters: Counters
