@@ -51,7 +51,7 @@ def subject_of(certificate: bytes) -> str:
 
 
 def validity_of(certificate: bytes) -> tuple[int, int]:
-    """Return the first and the last second of a certificate's validity, counted since 1970.
+    """Return the start and the end of a certificate's validity, in seconds since 1970.
 
     Raise `WireError` if they cannot be read.
     """
@@ -80,8 +80,8 @@ def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
 def _value_encoding(attribute: x509.NameAttribute[str | bytes]) -> bytes:
     """Return the DER encoding of an attribute's value.
 
-    The library encodes only a whole name: three headers, the attribute's type, and the value. All but the value is cut
-    off.
+    The library can encode only a whole name: three headers, the attribute's type, and the value. Everything before the
+    value is cut off.
     """
     from cryptography import x509
 

@@ -17,7 +17,7 @@ from zab.wire.disk_source import Source
 
 CHUNK_BYTES: Final = 1 << 16
 SNAPPY_BLOCK_BYTES_MAX: Final = 1 << 24
-"""The maximum size of a decompressed block. A block that announces more counts as damage: ZooKeeper writes 32 KiB."""
+"""The maximum size of a decompressed block. A block that announces more counts as damage: ZooKeeper's have 32 KiB."""
 
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEAD_BYTES: Final = 16
@@ -50,13 +50,13 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def unsnappy(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Decompress the stream of Java's SnappyOutputStream: a header, then blocks with their length in front."""
+    """Decompress the stream of Java's SnappyOutputStream: a header, then blocks, each with its length in front."""
     source = Source(chunks)
     head = source.take(_SNAPPY_HEAD_BYTES)
     if len(head) < _SNAPPY_HEAD_BYTES or not head.startswith(_SNAPPY_MAGIC):
         raise DamagedError("not a Snappy stream")
     while length := source.take(_BLOCK.size):
-        if length == _SNAPPY_MAGIC[: _BLOCK.size]:  # concatenated streams
+        if length == _SNAPPY_MAGIC[: _BLOCK.size]:  # the header of another stream: files can be concatenated
             source.take(_SNAPPY_HEAD_BYTES - _BLOCK.size)
             continue
         if len(length) < _BLOCK.size:
@@ -103,7 +103,7 @@ def unsnappy_block(block: bytes) -> bytes:
                 raise DamagedError("a copy refers to bytes before the start of its Snappy block")
             start = len(out) - distance
             run = out[start : start + length]
-            # A copy may overlap its own output, which then repeats.
+            # A copy that is longer than its distance repeats the run.
             out += (run * (length // len(run) + 1))[:length]
             if len(out) > size:
                 break

@@ -54,7 +54,7 @@ def snapshot_name(zxid: int, compression: Compression = Compression.NONE) -> str
 
 
 def parse_name(name: str) -> DataFile | None:
-    """Return the log or snapshot with this name, or None: a directory may hold other files."""
+    """Return the log or snapshot with this name, or None for the name of any other file."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -84,7 +84,7 @@ def logs_behind(names: Iterable[str], zxid: int) -> list[DataFile]:
 
 
 def decode_number(raw: bytes) -> int:
-    """Decode an epoch or a server id: the first line, in decimal digits. Raise `DamagedError` for anything else."""
+    """Decode an epoch or a server id, the decimal number in the first line. Raise `DamagedError` for any other line."""
     match = _NUMBER.fullmatch(raw.decode("latin-1").partition("\n")[0])
     if match is None:
         raise DamagedError(f"not a number: {raw[:40]!r}")
@@ -96,7 +96,7 @@ def encode_number(number: int) -> bytes:
 
 
 def dynamic_version(name: str) -> int | None:
-    """Return the version of the membership in the name of a dynamic configuration file, or None."""
+    """Return the membership's version in the name of a dynamic configuration file, or None for any other name."""
     match = _DYNAMIC.fullmatch(name)
     return None if match is None else int(match[1], 16)
 
@@ -106,7 +106,10 @@ def dynamic_name(config_name: str, version: int) -> str:
 
 
 def decode_dynamic(text: str, name: str = "") -> Ensemble:
-    """Parse a dynamic configuration file, with the version in its name, if any. Raise `ConfigError` for a bad line."""
+    """Parse a dynamic configuration file. Raise `ConfigError` for a bad line.
+
+    The membership gets the version in the file's name, if there is one.
+    """
     version = dynamic_version(name)
     return Ensemble.parse(text if version is None else f"{text}\nversion={version:x}")
 

@@ -98,7 +98,7 @@ def encode_record(txn: FileTxn) -> bytes:
 
 
 def log_chunks(txns: Iterable[FileTxn], padded_to_bytes: int = 0) -> Iterator[bytes]:
-    """Yield a whole file.
+    """Yield a log file in parts.
 
     Zeros up to `padded_to_bytes` imitate ZooKeeper's preallocation. ZooKeeper also reads a file without them.
     """

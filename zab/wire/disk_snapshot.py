@@ -40,13 +40,13 @@ FILE_BYTES_MIN: Final = 10
 CHUNK_BYTES: Final = 1 << 16
 
 OPEN_KEY: Final = -1
-"""The number of the open ACL in every file."""
+"""The number that stands for the open ACL in every file. The list of ACLs does not contain it."""
 
 PersistedStat: TypeAlias = tuple[int, ...]
 """czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral owner, pzxid, as they are stored.
 
-The stats that clients receive have another cversion and owner. Stored, cversion counts created children only, and the
-owner tells containers and TTL nodes apart.
+Two fields differ from the stats that clients receive: the stored cversion counts only the creations of children, and
+the stored owner also marks containers and TTL nodes.
 """
 
 
@@ -67,7 +67,7 @@ class FileDigest:
 
 
 def seems_whole(size: int, tail: bytes) -> bool:
-    """Return whether an uncompressed file was written to its end, judged by its last five bytes."""
+    """Return whether an uncompressed file was written to its end, judged by its size and its last five bytes."""
     return size >= FILE_BYTES_MIN and tail[-len(TAIL) :] == TAIL
 
 
@@ -75,10 +75,10 @@ def seems_whole(size: int, tail: bytes) -> bool:
 
 
 class SnapshotReader:
-    """Read one file. `sessions` and `acls` are present at once; iterate, once, over the nodes in the file's order.
+    """Read one file. The constructor reads `sessions` and `acls`; one iteration yields the nodes in the file's order.
 
-    When the iteration has ended, all checksums were right, and `digest` and `last_zxid` are set if the file has them.
-    Nodes from an iteration that stopped early are not verified. Damage raises `DamagedError`.
+    The end of the iteration verifies all checksums, and sets `digest` and `last_zxid` if the file has them. Nodes from
+    an iteration that stopped early are not verified. Damage raises `DamagedError`.
     """
 
     def __init__(self, chunks: Iterable[bytes], record_bytes_max: int = RECORD_BYTES_MAX) -> None:
@@ -210,7 +210,7 @@ def snapshot_chunks(
     digest: FileDigest | None = None,
     last_zxid: int | None = None,
 ) -> Iterator[bytes]:
-    """Yield a whole file. `nodes` begins with the root, and has each node before its children."""
+    """Yield a snapshot file in parts. `nodes` must begin with the root, and have each node before its children."""
     adler, held = 1, bytearray()
     for part in _parts(sessions, acls, nodes):
         held += part
@@ -259,7 +259,7 @@ def _parts(sessions: Mapping[int, int], acls: Mapping[int, Acl], nodes: Iterable
 
 
 def node_digest(path: str, data: bytes | None, stat: PersistedStat) -> int:
-    """Return ZooKeeper's digest of one node. Nodes below /zookeeper/ differ by server, so their digest is 0."""
+    """Return ZooKeeper's digest of one node. The digest of nodes below /zookeeper is 0: servers may differ in them."""
     if path.startswith(_LOCAL):
         return 0
     czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid = stat

@@ -1,7 +1,7 @@
 """A file that is read in chunks, presented as one sequence of bytes.
 
-A snapshot may be too large to hold in memory twice, so only the current part is held. The Adler-32 of all earlier bytes
-is kept: ZooKeeper's checksums cover everything before them.
+A file may be too large for the memory, so only the current part is held. The Adler-32 of all earlier bytes is kept,
+because ZooKeeper's checksums in a snapshot cover everything before them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Source:
         return self._passed + self.position
 
     def more(self) -> bool:
-        """Read more and return True, or return False at the end. Raise `DamagedError` if a record is too large.
+        """Read more and return True, or return False at the end of the file.
+
+        Raise `DamagedError` if more bytes are unconsumed than a record may have.
 
         Each call at least doubles the unconsumed bytes until the file ends, so a large record is copied rarely.
         """

@@ -1,8 +1,8 @@
 """Convert a ZooKeeper data directory into a state of our store, and back.
 
-Import: a snapshot becomes chunks for `Store.restore`, then the log is replayed over it. ZooKeeper's snapshots contain
-parts of the changes made while they were written, so only the replay completes them. The digest in a transaction tells
-whether the result is correct.
+Import: a snapshot becomes chunks for `Store.restore`, then the log is replayed. ZooKeeper's snapshots contain parts of
+the changes made while they were written, so only the replay completes them. The digest in a transaction tells whether
+the result is correct.
 
 Export: one snapshot holds everything; no log is needed.
 """
@@ -30,14 +30,14 @@ from zab.wire.disk_snapshot import OPEN_KEY, FileDigest, FileNode, SnapshotReade
 from zab.wire.disk_txn import FileTxn
 
 NOBODY: Final[Acl] = ((0, "world", "anyone"),)
-"""The replacement for an ACL that the snapshot lacks because it was added while the snapshot was written.
+"""The replacement for an ACL that the snapshot lacks, because the ACL was added while the snapshot was written.
 
 The replay of the log sets the real ACL. If the log lacks it as well, no client gets access, which is safer than access
 for all.
 """
 
 NO_SERVER: Final = 0
-"""The server of imported sessions: none. Each client can attach its session to any server."""
+"""The server of imported sessions: none, because no client is connected."""
 
 
 # -- from ZooKeeper's files ----------------------------------------------------------------------------
@@ -52,9 +52,10 @@ class Arrival:
 
 
 def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
-    """Convert a snapshot file, or raise `DamagedError`. `zxid` is the zxid in its name, after which the replay begins.
+    """Convert a snapshot file, or raise `DamagedError`. The replay begins after `zxid`, the zxid in the file's name.
 
-    ZooKeeper derives session passwords from ids alone. Ours need `secret`, so clients' old passwords become invalid.
+    ZooKeeper derives a session's password from its id alone. Ours also depend on `secret`, so the clients of imported
+    sessions cannot attach to them.
     """
     tree = Tree.blank()
     without_acl: list[str] = []
@@ -86,8 +87,8 @@ class Replay:
 
     applied        the number of transactions that were applied
     skipped        the number of transactions that the state already contained
-    digest_zxid    the zxid of the last applied transaction with a digest of the tree, of version 2; 0 without one
-    digest_agrees  True if the tree had that digest, or if there was none
+    digest_zxid    the zxid of the last applied transaction that records a digest of version 2; 0 if none does
+    digest_agrees  True if the tree had that digest after the transaction, or if none was recorded
     """
 
     applied: int
@@ -97,7 +98,7 @@ class Replay:
 
 
 def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
-    """Apply the transactions newer than the store, and compare the last digest in the log with the tree there."""
+    """Apply the transactions newer than the store, and check the tree by the last digest that they record."""
     applied = skipped = digest_zxid = 0
     expected = found = None
     for txn in log:
@@ -106,7 +107,7 @@ def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
             continue
         says = txn.digest is not None and txn.digest[0] == DIGEST_VERSION
         if not says and found is None:
-            # of the tree before the first transaction without a digest since the last one with a digest
+            # the tree's digest before this transaction changes it, to be compared with the last recorded one
             found = store.digest.value
         store.apply(txn.zxid, store_txn(txn, store.tree))
         applied += 1
@@ -117,12 +118,12 @@ def replay(store: Store, log: Iterable[FileTxn]) -> Replay:
 
 
 def store_txn(txn: FileTxn, tree: Tree) -> bytes:
-    """Return the transaction in our store's encoding, or raise `DamagedError`. `tree` is the tree before it."""
+    """Return `txn` in our store's encoding, or raise `DamagedError`. `tree` is the tree before the transaction."""
     return _translated(txn.kind, txn.fields, txn, tree)
 
 
 def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree) -> bytes:
-    """Translate one operation. Raise `DamagedError` for a bad path, and a kind or fields not listed in `FileTxn`."""
+    """Translate one operation. Raise `DamagedError` for a bad path, and for a kind or fields that `FileTxn` lacks."""
     who = txn.session, txn.cxid, txn.time_ms
     if fields and isinstance(fields[0], str) and not _is_changeable(kind, fields[0]):
         raise DamagedError(f"transaction {txn.zxid:#x}: operation {kind} on {fields[0]!r:.100} is not possible")
@@ -209,10 +210,10 @@ def departure(store: Store) -> Iterator[bytes]:
 
 
 def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
-    """Yield a snapshot file from a snapshot of our store. The snapshot is read twice, because it may be large.
+    """Yield a snapshot file from a snapshot of our store.
 
-    `again()` returns the snapshot's chunks from the beginning. The first pass numbers the ACLs, because the file begins
-    with them.
+    `again()` returns the snapshot's chunks from the beginning. They are read twice, because they may be too large for
+    the memory: the first pass numbers the ACLs, which stand before the nodes in the file.
     """
     zxid, sessions, lists, digest = 0, SessionTable(), list[Acl](), 0
     for index, chunk in enumerate(again()):

@@ -40,7 +40,7 @@ class FileTxn:
         multi                     its parts, each a kind and fields
         check                     path, version; only as a part of multi
 
-    `digest` is the pair of the digest's version and the digest of the tree.
+    `digest` is the digest's version and the digest of the tree after the transaction; None if not recorded.
     """
 
     session: int
@@ -89,7 +89,7 @@ def _decode_created(body: bytes, at: int) -> tuple[Fields, int]:
 
 
 def _decode_created_maybe_long_ago(body: bytes, at: int) -> tuple[Fields, int]:
-    """Decode a create of the earliest versions, which did not log the parent's child version."""
+    """Decode a create. The earliest versions of ZooKeeper did not log the parent's cversion."""
     path, data, at = request_bodies.decode_path_and_data(body, at)
     acl, at = decode_acl(body, at)
     ephemeral = body[at] != 0

@@ -1,6 +1,6 @@
 """The type and range of each field of a message, checked once, when it is unpacked.
 
-Each kind is a pair of functions. Packing trusts the caller. Unpacking checks everything but the body of a batch, and
+A `Kind` is a pair of functions. Packing trusts the caller. Unpacking checks everything but the body of a batch, and
 raises `ValueError`, which `zab.wire.peer.decode` turns into the `WireError` that ends the link.
 """
 
@@ -97,7 +97,7 @@ def listing(kind: Kind, count_max: int) -> Kind:
 
 
 def listing_of_bytes(count_max: int) -> Kind:
-    """Return `listing(BYTES, count_max)` without a call for each item, because all writes pass here."""
+    """Return `listing(BYTES, count_max)` without a call for each item, because all forwarded writes pass here."""
 
     def unpack(value: object) -> tuple[bytes, ...]:
         if type(value) is not list or len(value) > count_max:
@@ -151,7 +151,7 @@ def _unpack_batch(value: object) -> Batch:
     if type(first) is not int or not 0 < first <= ZXID_MAX or not counter_of(Zxid(first)):
         raise ValueError("a batch must begin with the zxid of a transaction")
     if type(count) is not int or not 0 < count <= COUNTER_MAX - counter_of(Zxid(first)) + 1:
-        raise ValueError("a batch must have a transaction at least, and end in the epoch in which it begins")
+        raise ValueError("a batch must have at least one transaction, and end in the epoch in which it begins")
     if type(body) is not bytes or type(config) is not bool:
         raise ValueError("a batch must be a zxid, a count, bytes and a flag")
     if not body.startswith(_array_head(count)):

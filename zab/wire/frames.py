@@ -31,7 +31,7 @@ class PartialFrame:
 
     def __init__(self, frame_bytes_max: int, frame_bytes_min: int) -> None:
         self.bytes_max = frame_bytes_max
-        """The largest allowed frame without its length. A server may raise it once a client has logged in."""
+        """The maximum length of a frame, not counting the four bytes of length. It may be raised after a login."""
         self._bytes_min = frame_bytes_min
         self._held = bytearray()
         """The received bytes of the partial frame. Between two calls, fewer bytes than the whole frame."""
@@ -40,7 +40,7 @@ class PartialFrame:
 
     @property
     def held_bytes(self) -> int:
-        """The size of the partial frame. If the stream ends and this is not 0, the last frame is torn."""
+        """The number of bytes held. If it is not 0 when the stream ends, the last frame is incomplete."""
         return len(self._held)
 
     @property
@@ -61,7 +61,7 @@ class PartialFrame:
         return bytes(data)
 
     def _keep(self, data: bytes, position: int) -> None:
-        """Hold the partial frame at `position`. Raise if its length is not allowed, before its bytes arrive."""
+        """Hold the partial frame at `position`. Raise `WireError` if its length has arrived and is not allowed."""
         self._needed = HEADER_BYTES
         if position + HEADER_BYTES <= len(data):
             (length,) = _LENGTH.unpack_from(data, position)
@@ -117,5 +117,8 @@ class FrameReader(PartialFrame):
         return complete
 
     def _refuse(self, length: int, complete: list[bytes]) -> None:
-        """Raise for a forbidden length, and so drop the complete frames before it. A subclass may return instead."""
+        """Raise `WireError` for a forbidden length. The frames in `complete`, which precede it, are lost.
+
+        A subclass may return instead: then `feed` returns those frames.
+        """
         self._check(length)

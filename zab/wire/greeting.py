@@ -1,8 +1,7 @@
-"""The handshake on every link between servers: server id, ensemble and purpose.
+"""The handshake on every link between servers: version, server id, ensemble and purpose.
 
-A link carries no other message before the answering server has checked the ensemble, the purpose and the version of the
-dialling one. Otherwise two ensembles with mixed-up addresses would merge their histories. A refused server receives the
-reason.
+A link carries no other message before the answering server has checked all four. Otherwise two ensembles with mixed-up
+addresses could merge their histories. A refused server receives the reason.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ Greeting = Hello | Welcome | Unwelcome
 
 
 class WrongPeer(WireError):
-    """The other end is not the expected server, or has another version.
+    """One of the two servers refuses the other in the handshake.
 
-    An answering server sends the text back as an `Unwelcome`.
+    If the answering server refuses, it sends the text of the error as an `Unwelcome`.
     """
 
 

@@ -80,8 +80,8 @@ class _JksReader:
 def decode_jks(data: bytes, password: str) -> Jks:
     """Decode a key store: magic, version, entries, and a SHA-1 digest of the password and the preceding bytes.
 
-    Raise `WireError` if the key store is malformed, and `WrongPassword` if the password or a key does not fit. With an
-    empty password the digest is not checked. Every length is checked against the bytes that are present.
+    Raise `WireError` if the key store is malformed, and `WrongPassword` if the digest or a key does not fit the
+    password. With an empty password the digest is not checked. Every length is checked against the bytes present.
     """
     secret = password.encode("utf-16-be", "surrogatepass")
     body, seal = data[:-20], data[-20:]
@@ -120,8 +120,8 @@ def decode_jks(data: bytes, password: str) -> Jks:
 def _decrypt_key(protected: bytes, secret: bytes) -> bytes:
     """Return the decrypted key.
 
-    The key is combined by XOR with a stream of SHA-1 digests, each made from the one before, and followed by a digest
-    that protects it from changes.
+    The key is XORed with a stream of SHA-1 digests, each made from the password and the digest before it. A SHA-1
+    digest of the password and the key follows, which reveals a wrong password or a change.
     """
     content = _der_content(protected, _SEQUENCE)
     if not content.startswith(_SUNS_PROTECTION):

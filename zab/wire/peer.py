@@ -1,6 +1,7 @@
 """The frames between servers: msgpack of `[tag, field, ...]`, the fields in the order of the message's class.
 
-The table is append-only. A tag and its fields never change once they are shipped: a changed message gets a new tag.
+The table `SHAPES` is append-only. A tag and its fields never change once they are shipped: a changed message gets a new
+tag.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ REQUESTS_MAX: Final = 16_384
 REASON_CHARS_MAX: Final = 2_000
 SERVERS_MAX: Final = 1_000
 ENVELOPE_BYTES_MAX: Final = 64
-"""An upper bound for the bytes that a frame adds to its body, requests or chunk."""
+"""An upper bound for the bytes of a frame other than its body: requests, refusals, transactions or chunk."""
 ITEM_BYTES_MAX: Final = 5
 """The size of the largest header that msgpack puts before a bytes value."""
 
 
 class Channel(IntEnum):
-    """Where a message is allowed: in a handshake, on an election link, or in a direction of a learner link.
+    """Where a message is allowed: in a handshake, on an election link, or in one direction of a learner link.
 
-    Elsewhere the message raises `WireError`.
+    `decode` raises `WireError` for a message of another channel.
 
     The members are integers, because a table lookup by integer needs no call.
     """

@@ -16,9 +16,9 @@ from zab.core.zxid import Epoch, ServerId, Zxid
 ORIGIN_BYTES: Final = 8
 COUNTER_BYTES: Final = 8
 TAG_BYTES: Final = ORIGIN_BYTES + COUNTER_BYTES
-"""The size of the tag before every transaction in the log but membership changes.
+"""The size of the tag before each transaction in the log. Only membership changes have no tag.
 
-The tag is the submitting member and the submission's number there.
+The tag holds the origin, which names one run of the submitting member, and the submission's number there.
 """
 TAG: Final = Struct(f">{ORIGIN_BYTES}sQ")
 
@@ -66,7 +66,7 @@ class LeaderMessage:
 
 @frozen
 class MemberMessage:
-    """A message from the leader's application to the member's, outside of the history: it may get lost, too."""
+    """A message from the leader's application to a member's, outside of the history: no reply, and it may get lost."""
 
     body: bytes
 
@@ -75,7 +75,7 @@ class MemberMessage:
 class Refusals:
     """Requests of the receiver that the leader refused.
 
-    The receiver reports them once it has applied `after`: then its state includes everything that the leader checked.
+    The receiver reports the refusals once it has applied `after`: then its state includes all that the leader checked.
     """
 
     epoch: Epoch
@@ -85,7 +85,7 @@ class Refusals:
 
 @frozen
 class CatchUpPoint:
-    """Reply to `CatchUpRequest`: all requests of earlier links are in the log at or before `zxid`, or lost for ever."""
+    """Reply to `CatchUpRequest`. The requests of earlier links are in the log at or before `zxid`, or lost for ever."""
 
     number: int
     zxid: Zxid
@@ -93,7 +93,7 @@ class CatchUpPoint:
 
 @frozen
 class ReconfigureReply:
-    """The change is in the log at `zxid`, or it was refused: then `error` is the kind and `reason` the text."""
+    """The change is in the log at `zxid`. If it was refused, `zxid` is None, `error` the kind and `reason` the text."""
 
     number: int
     zxid: Zxid | None

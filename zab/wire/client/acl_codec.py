@@ -1,6 +1,6 @@
 """Access control lists in requests, in replies and in ZooKeeper's files.
 
-Nearly every list is the open one. Comparing its bytes is cheaper than decoding them.
+Nearly every list is the open one (`OPEN_ACL_UNSAFE`). Its encoding is recognised without decoding it, which is cheaper.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def _entry(entry: AclEntry) -> bytes:
 
 
 def carried(entry: AclEntry) -> AclEntry:
-    """Return the entry as it is sent.
+    """Return the entry in a form that can be encoded.
 
-    The client port refuses entries that the encoding would change, but a store may hold older ones. They are still
-    sent: the permission bits that have a meaning stay, and invalid characters are replaced.
+    The client port refuses entries that cannot be encoded, but a store may hold older ones. They are sent without the
+    permission bits that have no meaning, and with `?` in place of lone surrogates.
     """
     permissions, scheme, identity = entry
     return permissions & ALL, _carried(scheme), _carried(identity)
@@ -61,7 +61,7 @@ def decode_acl(data: bytes, at: int) -> tuple[Acl | None, int]:
 def _read_entry(reader: Reader) -> AclEntry:
     """Read an entry. Some clients, kazoo among them, send null for an empty text.
 
-    The id of the schemes world, digest and ip must not be null.
+    With the schemes world, digest and ip the id must not be null.
     """
     permissions, scheme, identity = reader.number(), reader.text_or_null() or "", reader.text_or_null()
     if identity is None and scheme in _SAY_WHO:

@@ -1,10 +1,10 @@
 """The frames of the client protocol, and the four-letter words that a client may send instead.
 
-One `feed` returns all messages that are complete. One unpack reads both the length and the header of a message: at a
-hundred thousand requests a second, another unpack for each would be too slow.
-
 A server reads the first bytes of a connection with `ConnectionOpening`, and all later ones with `RequestReader`. A
-client reads `FirstFrame`, then `ReplyReader`.
+client uses `FirstFrame`, then `ReplyReader`.
+
+One `feed` of `RequestReader` or `ReplyReader` returns all messages that are complete. One unpack reads both the length
+and the header of a message: at a hundred thousand requests a second, another unpack for each would be too slow.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from zab.wire.client.connect import REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN, Conne
 from zab.wire.frames import PartialFrame
 
 FRAME_BYTES_MAX: Final = 0xFFFFF
-"""`jute.maxbuffer`, as ZooKeeper's servers and clients have it by default."""
+"""The default of `jute.maxbuffer` in ZooKeeper's servers and clients."""
 
 Request: TypeAlias = tuple[int, int, bytes]
-"""xid, opcode, body. The body is forwarded to the leader unchanged."""
+"""xid, opcode, body. The body of a write is forwarded to the leader unchanged."""
 
 Reply: TypeAlias = tuple[int, int, int, bytes]
 """xid, zxid, error, body."""
@@ -34,7 +34,7 @@ FOUR_LETTER_WORDS: Final = {
         "ruok", "srst", "srvr", "stat", "stmk", "wchc", "wchp", "wchs",
     )
 }  # fmt: skip
-"""Commands for operators, sent in place of the first frame's length. As lengths they would be over a billion."""
+"""Commands for operators, sent in place of the first frame's length. Read as a length, each is over a billion."""
 ARGUMENT_BYTES: Final = {"stmk": 8}
 """The size of a word's argument: `stmk` is followed by the mask that it sets."""
 
@@ -46,7 +46,8 @@ _REPLY: Final = Struct(">iiqi")
 class RequestReader(PartialFrame):
     """Split a client's stream into requests.
 
-    After a `WireError` nothing more can be read from the stream: the start of the next frame is unknown.
+    `feed` raises `WireError` for a frame of a forbidden length. The complete requests that arrived with it are lost.
+    Nothing more can be read from the stream, because the start of the next frame is unknown.
     """
 
     __slots__ = ()
@@ -137,14 +138,14 @@ class FirstFrame(PartialFrame):
 
 @frozen
 class Command:
-    """A four-letter word in place of a ConnectRequest. The server closes the connection after its answer."""
+    """A four-letter word in place of a ConnectRequest. The server answers it and closes the connection."""
 
     word: str
     argument: bytes = b""
 
 
 class HttpRequest(WireError):
-    """An HTTP request at the client port, from a browser or port scanner. The server hangs up without a warning."""
+    """An HTTP request at the client port, from a browser or port scanner. The server hangs up and logs no warning."""
 
 
 _HTTP: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI"})
@@ -162,12 +163,15 @@ class ConnectionOpening(FirstFrame):
         super().__init__(frame_bytes_max, REQUEST_BYTES_MIN)
 
     def open(self, data: bytes | bytearray) -> ConnectRequest | Command | None:
-        """Return the request or the command, or None until it is complete."""
+        """Return the request or the command, or None until it is complete.
+
+        Raise `HttpRequest` for the start of an HTTP request, and `WireError` for anything else.
+        """
         held = self._held
         start = bytes((held + data)[:4]) if len(held) < 4 else bytes(held[:4])
         word = FOUR_LETTER_WORDS.get(start)
         if word is None:
-            if start in _HTTP:  # as lengths these are over a billion, too
+            if start in _HTTP:  # read as a length, each of these is over a billion, too
                 raise HttpRequest("an HTTP request: HTTP is served at the admin port only")
             payload = self.feed(data)
             return None if payload is None else decode_connect_request(payload)

@@ -1,7 +1,7 @@
 """The first message in each direction. It has no header, because no session exists yet.
 
 The last byte of a request says whether the client accepts a read-only server. It was added late to the protocol: old
-clients do not send it, and the server's reply has a last byte only if the request had it.
+clients do not send it. The server's reply ends with such a byte, too, but only if the request did.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ConnectResponse:
 
 
 EXPIRED: Final = ConnectResponse(0, 0, NO_PASSWORD)
-"""The reply if the session does not exist or its password is wrong. The reply does not reveal which."""
+"""The reply if the session does not exist or the password is wrong. The reply does not reveal which."""
 
 
 def decode_connect_request(payload: bytes) -> ConnectRequest:
@@ -54,7 +54,7 @@ def decode_connect_request(payload: bytes) -> ConnectRequest:
 
 
 def encode_connect_request(request: ConnectRequest) -> bytes:
-    """Encode the request with its length in front, like everything that is sent on a connection."""
+    """Encode the request as a whole frame, with the length in front."""
     head = Struct(">iqiq").pack(request.version, request.last_zxid_seen, request.timeout_ms, request.session)
     return _framed(head, request.password, request.read_only)
 

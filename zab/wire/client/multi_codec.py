@@ -1,6 +1,6 @@
 """Several operations in one request, several results in one reply.
 
-A header with its kind precedes each operation and each result; a header with its flag set ends the list. A multi
+A header with the opcode precedes each operation and each result. A header with the flag `done` ends the list. A multi
 succeeds or fails as a whole. A multiRead only reads, and each of its parts succeeds or fails by itself.
 """
 
@@ -30,7 +30,7 @@ _END: Final = _HEADER.pack(-1, 1, -1)
 _FAILED: Final = Struct(">iBii")
 _SET_DATA: Final = int(Op.SET_DATA)
 _pack_set: Final = Struct(">iBi" + reply_bodies.STAT_FORMAT).pack
-"""Pack header and stat: the result of a set, the most frequent one."""
+"""Pack the result of a set, which is the most frequent one: header and stat."""
 
 WRITES: Final[Mapping[int, RequestBody]] = {
     Op.CREATE: request_bodies.CREATE,

@@ -1,7 +1,7 @@
 """Replies and watch events: the server encodes them, the client decodes them.
 
-Every encoder returns a whole frame, to be joined with the other frames of its connection and turn. Those of frequent
-replies pack the header together with the fields of fixed size after it.
+Every encoder returns a whole frame. The encoders of frequent replies pack the header and the fields of fixed size after
+it in one step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zab.wire.jute import STRUCT_ERRORS, Reader
 
 EVENT_XID: Final = -1
 SYNC_CONNECTED: Final = 3
-"""The only state that a server sends; a client derives the others by itself."""
+"""The only state that our server sends. A client derives the others by itself."""
 
 _HEAD: Final = Struct(">iiqi")
 _HEAD_AND_STAT: Final = Struct(">iiqi" + STAT_FORMAT)
@@ -70,7 +70,7 @@ def error_reply(xid: int, zxid: int, code: int) -> bytes:
 
 
 def body_reply(xid: int, zxid: int, body: bytes = b"", code: int = 0) -> bytes:
-    """Encode a reply whose body is encoded already, or empty. Only SASL has a body with an error."""
+    """Encode a reply whose body is encoded already, or empty. Only a reply to SASL has both a body and an error."""
     return _HEAD.pack(16 + len(body), xid, zxid, code) + body
 
 
@@ -111,9 +111,10 @@ def encode_reply(opcode: int, xid: int, zxid: int, value: Any = None) -> bytes:
 
 
 def encode_event(event: int, path: str, zxid: int, state: int = SYNC_CONNECTED) -> bytes:
-    """Encode a watch event, once for all watchers of a change.
+    """Encode a watch event.
 
-    `zxid` is the change's, or -1 if the event replaces one that the client missed while it was disconnected.
+    `zxid` is that of the change. It is no longer known for an event that the client missed: then `zxid` is -1 if the
+    client was disconnected meanwhile, and the snapshot's if the server restored a snapshot.
     """
     raw = path.encode()
     return _EVENT.pack(28 + len(raw), EVENT_XID, zxid, 0, event, state, len(raw)) + raw
@@ -123,7 +124,7 @@ def encode_event(event: int, path: str, zxid: int, state: int = SYNC_CONNECTED) 
 
 
 def decode_body(opcode: int, body: bytes) -> Any:
-    """Decode the body of a successful reply to this kind of request. Raise `WireError` if it is malformed."""
+    """Decode the body of a successful reply to a request `opcode`. Raise `WireError` if the body is malformed."""
     try:
         return _DECODERS[opcode](body, 0)[0]
     except STRUCT_ERRORS as error:

@@ -28,7 +28,7 @@ STAT: Final = Struct(">" + STAT_FORMAT)
 
 @frozen
 class ReplyBody:
-    """The encoder and the decoder of one kind of body. `decode(body, at)` also returns the offset of its end."""
+    """The encoder and the decoder of one kind of body."""
 
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes, int], tuple[Any, int]]

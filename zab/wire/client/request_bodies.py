@@ -1,11 +1,11 @@
 """The bodies of requests. Operations with the same fields share a kind of body.
 
 A body is a pair of functions. `decode(body, at)` returns the fields and the offset of their end, because inside a multi
-another operation follows. `encode(fields)` is its inverse. The fields are a plain tuple, the cheapest
-value, because every request needs one.
+another operation follows. `encode(fields)` is its inverse. The fields are a plain tuple: every request needs one, and
+nothing is cheaper to make.
 
-A decoder may raise any of `STRUCT_ERRORS`; `decode_request` turns them into a value. Bytes after the last field are
-ignored, as in ZooKeeper: this is how fields were added to the protocol.
+A decoder may raise any of `STRUCT_ERRORS`; `decode_request` returns a `RejectedRequest` instead. Bytes after the last
+field are ignored, as in ZooKeeper, so a newer client may append fields.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _encode_token(fields: Fields) -> bytes:
 
 
 def _watches(lists: int) -> RequestBody:
-    """Return the body of setWatches: the last zxid that the client has seen, then `lists` lists of paths."""
+    """Return the body of setWatches or setWatches2: the client's last zxid seen, then `lists` lists of paths."""
 
     def decode(body: bytes, at: int) -> tuple[Fields, int]:
         reader = Reader(body, at)

@@ -1,7 +1,7 @@
 """Requests: the server decodes them, the client encodes them.
 
-A malformed request is answered with an error code, like any other request that fails. Only a malformed frame ends the
-connection. So `decode_request` never raises: it returns the error as a value.
+A malformed frame ends the connection. A malformed request in a valid frame is answered with an error code, like any
+other request that fails, so `decode_request` never raises: it returns the error as a value.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ _EPHEMERAL: Final = frozenset({CreateFlag.EPHEMERAL, CreateFlag.EPHEMERAL_SEQUEN
 
 @frozen
 class RejectedRequest:
-    """A request that cannot be decoded, and is answered with `code`."""
+    """A request that cannot be decoded. It is answered with `code`."""
 
     code: ErrorCode
     reason: str
 
 
 def decode_request(opcode: int, body: bytes) -> Fields | RejectedRequest:
-    """Return the fields of a request in the order of the protocol, or the reason why it is rejected."""
+    """Return the fields of a request in the order of the protocol, or a `RejectedRequest` with the reason."""
     decode = _DECODERS.get(opcode)
     if decode is None:
         return RejectedRequest(ErrorCode.UNIMPLEMENTED, f"unknown operation {opcode}")
@@ -86,7 +86,7 @@ def decode_request(opcode: int, body: bytes) -> Fields | RejectedRequest:
 
 
 def decode_fields(op: int, request: bytes, start: int) -> Fields:
-    """Decode a forwarded request for the leader's store, from the start of its body.
+    """Decode a client's request for the leader's store. Its body begins at `start`.
 
     Raise `KeyError` for an unknown operation, and any of `STRUCT_ERRORS` for a malformed body.
     """

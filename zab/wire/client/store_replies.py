@@ -1,7 +1,7 @@
 """Turn the store's results into reply frames.
 
-The store returns nodes; clients receive their stats. A read's reply carries the zxid that its server has applied,
-a write's reply the zxid of the write.
+The store returns nodes; clients receive the nodes' stats. The reply to a write carries the zxid of the write. The reply
+to a read carries the last zxid that the server has applied.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OF_READ: Final[Mapping[int, Callable[[Any], Any]]] = {
     int(Op.MULTI_READ): lambda value: map(_read_part, value),
     int(Op.ADD_WATCH): lambda value: 0,
 }
-"""Conversions of results from the store's form to the protocol's, for the operations in which the two differ."""
+"""Conversions of results from the store's form to the one that `encode_reply` takes, where the two differ."""
 
 
 def read_reply(op: int, xid: int, zxid: int, answer: ReadResult) -> bytes:
@@ -71,7 +71,7 @@ def read_reply(op: int, xid: int, zxid: int, answer: ReadResult) -> bytes:
 
 def _node_of(result: Result | SubResult) -> Znode:
     node = result[3]
-    assert node is not None, "the result of an operation with a stat in its reply has a node"
+    assert node is not None, "a successful create has a node"
     return node
 
 
