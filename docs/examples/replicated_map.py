@@ -3,7 +3,7 @@
     python docs/examples/replicated_map.py --id 1 --data map1 --client-port 2181 \\
         --ensemble server.1=a:2888:3888,server.2=b:2888:3888,server.3=c:2888:3888
 
-Start it on each of three machines with an `--id` of its own, then type lines into `nc a 2181`:
+Start it on each of three machines with an `--id` of its own. Then, on one of them, type lines into `nc 127.0.0.1 2181`:
 
     set KEY VALUE      write; the reply comes when a quorum has it on disk
     add KEY NUMBER     add to a number; replies with the sum
