@@ -150,7 +150,7 @@ class ServerProcess(ABC):
     async def _read_log(self, process: trio.Process) -> None:
         assert process.stdout is not None
         rest = b""
-        with (self.folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab", buffering=0) as log:  # the run reads it while the process writes
             async for data in process.stdout:
                 log.write(data)
                 *lines, rest = (rest + data).split(b"\n")
