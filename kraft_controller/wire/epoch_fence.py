@@ -1,9 +1,8 @@
-"""The controller epoch fence: writes that are applied only while this broker is the controller (KIP-380 in Apache
-Kafka).
+"""The controller epoch fence: writes that are applied only while this broker is the controller (KAFKA-6082).
 
 Every write of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply to
-a write or a creation is lost, the node is read: the change was applied if the node has the written value, since no
-other controller writes the same one. A deletion is repeated instead.
+a write or a creation is lost, the node is read: the change counts as applied if the node has the written value. No
+other controller writes the same value to a node with data. A deletion is repeated instead.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ class ListenerLimits:
 
     connections_max   connections open at one time
     per_host_max      of these, from one host
-    descriptors_max   a connection whose descriptor has this number, or a higher one, exceeds the limit
+    descriptors_max   a connection whose descriptor has this number, or a higher one, exceeds the limit, and so does one
+                      more than this number of connections
     half_open_max     half-open connections of one pool
     """
 
@@ -173,6 +174,7 @@ class LimitedListener:
                     if error.errno not in EXHAUSTED:
                         raise
                     self._log.warn_rate_limited("cannot_accept", error.errno, port=self._port, why=error.strerror)
+                    self._counts.half_open.make_room()
                     await trio.sleep(EXHAUSTED_PAUSE_S)
                     continue
                 nursery.start_soon(self._admit, stream)
@@ -227,7 +229,8 @@ class LimitedListener:
         limits = self._limits()
         if limits.per_host_max is not None and self._counts.by_host[host] >= limits.per_host_max:
             return Limit.PER_HOST
-        if limits.descriptors_max is not None and descriptor >= limits.descriptors_max:
+        # The count bounds them, too: a dropped connection frees a low number, with which another one would be admitted.
+        if limits.descriptors_max is not None and max(descriptor, self.count) >= limits.descriptors_max:
             full = Limit.DESCRIPTORS
         elif limits.connections_max is not None and self.count >= limits.connections_max:
             full = Limit.CONNECTIONS

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 
 import pytest
 import trio
+import trio.testing
 
 from zab.net import listener as listener_module
 from zab.net.half_open import HalfOpen
@@ -173,6 +175,49 @@ async def test_burst_beyond_the_limit_of_descriptors_is_refused() -> None:
                 await stream.aclose()
         assert set(port.exceeded) == {Limit.DESCRIPTORS}
         assert port.listener.count == 0
+        nursery.cancel_scope.cancel()
+
+
+class Silent(trio.abc.Stream):
+    """A stream that receives nothing. Like the system, it takes the lowest free number."""
+
+    def __init__(self, numbers: set[int]) -> None:
+        self.socket = self
+        self._numbers = numbers
+        self._number = next(number for number in count() if number not in numbers)
+        numbers.add(self._number)
+
+    def fileno(self) -> int:
+        return self._number
+
+    def getpeername(self) -> tuple[str, int]:
+        return "127.0.0.1", self._number
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        raise AssertionError
+
+    async def wait_send_all_might_not_block(self) -> None:
+        raise AssertionError
+
+    async def aclose(self) -> None:
+        self._numbers.discard(self._number)
+        await trio.lowlevel.checkpoint()
+
+
+async def test_silent_connections_never_exceed_the_limit_of_descriptors() -> None:
+    """A dropped connection frees a low number. The next one gets it, but must not be admitted in addition."""
+    port = Port(ListenerLimits(descriptors_max=100))
+    numbers: set[int] = set()
+    async with trio.open_nursery() as nursery:
+        for _ in range(300):
+            nursery.start_soon(port.listener._admit, Silent(numbers))
+            await trio.testing.wait_all_tasks_blocked()
+        assert 95 <= port.listener.count <= 100
+        assert len(numbers) == port.listener.count
         nursery.cancel_scope.cancel()
 
 
