@@ -29,7 +29,7 @@ from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10
 TRY_S_MIN: Final = 0.25
-"""Sharing `wait_ms` among servers and their addresses makes no attempt shorter than this."""
+"""The least time for one attempt when `wait_ms` is divided among the servers and their addresses."""
 STEADY_S: Final = 1.0
 """The shortest duration of a connection that counts as a success: the next pause is a short one again."""
 

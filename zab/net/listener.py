@@ -103,7 +103,7 @@ class ConnectionCounts:
     by_host: Counter[str] = field(factory=Counter)
     """The number of connections of each host. The numbers sum up to `total`, and none is 0."""
     half_open: HalfOpen = field(factory=HalfOpen)
-    """The half-open connections of these ports: a full port may drop one of another port."""
+    """The half-open connections of all these ports. At a limit, a newcomer at one port may displace one at another."""
 
     def add(self, host: str) -> None:
         self.total += 1

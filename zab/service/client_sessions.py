@@ -116,7 +116,7 @@ class ClientSessions:
         return session
 
     def upgrade(self, session: int) -> None:
-        """Upgrade a local session to one of the ensemble. The upgrade precedes all requests posted after this call."""
+        """Upgrade a local session to a global session. The upgrade precedes all requests posted after this call."""
         timeout_ms = self.local.upgrade(session)
 
         def done(result: object, error: Exception | None) -> None:

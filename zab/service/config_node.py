@@ -105,10 +105,10 @@ class ConfigNode:
     # -- the node ----------------------------------------------------------------------------------
 
     def on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> bool:
-        """Take a membership that has come into force. Return True if it has a new address for this server's clients.
+        """Take a membership that has come into force. Return True if it changes this server's address for clients.
 
-        Called a second time with the zxid of the membership's change, once everything before the change is applied
-        here; then return False.
+        Called with `zxid`, that of the change, when everything before the change is applied here: show the membership
+        in the node, and return False. This call does not come for a first membership or a change in a snapshot.
         """
         if zxid is not None:
             self._machine.configure(zxid, text_of(ensemble), applied=True)

@@ -196,7 +196,7 @@ class EpochsFile:
         """The committed zxid for the next record. A driver may raise it at any time, in any thread."""
         self._disk = disk
         self._damaged = damaged
-        """True while the file on the disk is damaged: the next `save` moves it aside."""
+        """True while the file on the disk has no sound copy, or two that differ: the next `save` moves it aside."""
         self._saved: EpochsRecord | None = None
         """The record that both copies on the disk hold; None if one of them must be written again."""
 

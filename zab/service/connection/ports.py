@@ -129,7 +129,7 @@ class Sessions(Protocol):
 
     def detach(self, client: Any) -> None: ...
     def upgrade(self, session: int) -> None:
-        """Upgrade a local session to one of the ensemble. The upgrade precedes all requests posted after this call."""
+        """Upgrade a local session to a global session. The upgrade precedes all requests posted after this call."""
 
 
 class RequestPort(Protocol):
