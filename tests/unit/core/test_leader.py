@@ -531,6 +531,21 @@ def test_a_follower_that_does_not_acknowledge_is_dropped_although_it_answers() -
     assert leader.role.over is None
 
 
+def test_observer_that_joins_under_a_write_is_not_dropped() -> None:
+    leader = established(1, 2, ensemble=members(1, 2, 3, observers=(4,)))
+    zxid = leader.propose("a")
+    leader.join(4, observer=True)
+    leader.save()
+    for sid in (1, 2):
+        leader.ack(sid, zxid)
+    for now in range(50, 2 * SETTINGS.sync_ms, 50):
+        leader.role.tick(now)
+        leader.drain()
+        for sid in sorted(leader.role.learners):
+            leader.hear(sid, Pong(now // 50), now=now)
+    assert sorted(leader.role.learners) == [1, 2, 4]
+
+
 def test_the_age_of_the_oldest_unacknowledged_proposal_counts_and_not_of_the_newest() -> None:
     leader = established(1, 2)
     now = 0

@@ -173,5 +173,6 @@ class LearnerHandshake:
         self._given.add(learner.sid)
         learner.acked = max(learner.acked, learner.synced_until)
         last = self._log_state.history.last
-        learner.behind = (last, now) if last > learner.acked else None
+        # An observer acknowledges no proposal, so none is awaited from it.
+        learner.behind = (last, now) if last > learner.acked and not learner.observer else None
         learner.silent_until = now + self._settings.sync_ms
