@@ -55,7 +55,7 @@ class ClientTls:
 
 @frozen
 class Address:
-    """One of the addresses of a host's name."""
+    """A host and its port, and one of the socket addresses that they resolve to (`where`)."""
 
     host: str
     port: int
@@ -104,7 +104,7 @@ async def shake_hands(stream: trio.abc.Stream) -> None:
 
 @frozen
 class Outside:
-    """The environment of a client: names, streams and randomness. A simulation provides its own."""
+    """The environment of a client: name resolution, connections and randomness. A simulation provides its own."""
 
     addresses: Callable[[str, int], Awaitable[list[Address]]] = addresses_of
     dial: Callable[[Address, ssl.SSLContext | None, int], Awaitable[trio.abc.Stream]] = dial

@@ -1,4 +1,4 @@
-"""The session as servers know it, and the proof by which the next server attaches it."""
+"""The id, password and timeout of a session. With the id and the password, the next server attaches the session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class GrantedSession:
 
     def __init__(self, timeout_ms: int) -> None:
         self.id = 0
-        """The session's id; 0 before a server has created the session."""
+        """The session's id; 0 if the session was not taken over and no server has granted it yet."""
         self.password = NO_PASSWORD
         """The password that the last server has sent, or that the session was taken over with; else `NO_PASSWORD`."""
         self.timeout_ms = timeout_ms

@@ -1,8 +1,8 @@
 """Pings that keep a session alive while its client is silent, and notice a connection whose server is silent.
 
 The client pings whenever one side was silent for a third of the session's timeout. The connection ends if nothing was
-received for another third, and a little more, after a ping. Silence alone does not end it: while the process of the
-client is suspended, it sends nothing to be answered.
+received for another third, and a little more, after a ping. Silence without a ping does not end the connection: a
+client whose process was suspended has sent nothing that the server could answer.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class KeepAlive:
         self.unanswered_at: float | None = None
         """The time of the oldest ping after which nothing was received; None if there is no such ping."""
         self._ends_at: float | None = None
-        """The end of the last pause before the connection ends; None before that pause."""
+        """The time at which the connection ends unless bytes arrive before; None if no ping is overdue."""
         self._silence_s = timeout_ms / 3000
-        """The longest silence of a side without a ping."""
+        """The silence of one side, in seconds, after which the client pings; also the time to wait for the reply."""
 
     def received(self, now: float) -> None:
         """Note that bytes were received: all pings so far are answered."""
@@ -40,7 +40,7 @@ class KeepAlive:
         return self._due if self.unanswered_at is None else min(self._due, self.unanswered_at + self._silence_s)
 
     def must_ping(self, now: float) -> bool:
-        """Return True if a ping is due. Raise `ConnectionOver` if the server is silent for too long."""
+        """Return True if the caller must send a ping now. Raise `ConnectionOver` if the server was silent too long."""
         if self._ends_at is not None:
             if now >= self._ends_at:
                 raise ConnectionOver(f"nothing was received for {now - self._received_at:.3g} s")

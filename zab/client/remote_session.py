@@ -57,7 +57,7 @@ class RemoteSession(Session):
         acl: Callable[[str], Acl] | None = None,
     ) -> None:
         self._acl = acl
-        """Gives the ACL of a new node in place of the default `OPEN_ACL`; None: no such function."""
+        """Returns the ACL for the path of a node that is created without one; None: such nodes get `OPEN_ACL`."""
         self._hosts = hosts
         self._root = hosts.root
         """The node that the session takes for `/`; empty: the root itself."""
@@ -198,9 +198,9 @@ class RemoteSession(Session):
             await waiter.wait()
 
     async def close(self) -> None:
-        """Close the session at a server, so that its ephemeral nodes go at once and not at its timeout.
+        """Close the session at a server, so that its ephemeral nodes are deleted at once, not after its timeout.
 
-        Give up after `close_ms`. Do nothing at the servers if the session is over, or was never accepted.
+        Give up after `close_ms`. Send nothing if the session is over, or no server has accepted it.
         """
         if self._over is not None or not self.id:
             self._finish(SessionState.CLOSED, LEFT)
@@ -257,10 +257,10 @@ async def connect(
     acl         a function that returns the ACL for the path of each node that is created without `acl`; None: these
                 nodes get `zab.OPEN_ACL`
 
-    The block begins when a server has accepted the session and its identities (else `zab.AuthFailed`). A lost
-    connection is replaced, at the same or another server, for as long as the block lasts; `session.states()` reports
-    it. The end of the block closes the session, which deletes its ephemeral nodes. Errors of the block are raised
-    unchanged.
+    The block begins when a server has accepted the session and its identities; if a server refuses credentials,
+    `zab.AuthFailed` is raised. A lost connection is replaced, at the same or another server, until the session or the
+    block ends; `session.states()` reports it. The end of the block closes the session, which deletes its ephemeral
+    nodes. Errors of the block are raised unchanged.
 
     Before the block begins, raise `zab.ConfigError` if `hosts` or the files of `tls` cannot be used, `TypeError` or
     `zab.LocalProtocolError` for other invalid arguments, `zab.Overloaded` at more identities than

@@ -24,7 +24,7 @@ class AuthOwner(Protocol):
     """The session that has the identities."""
 
     def auth_failed(self, code: int, why: str) -> None:
-        """Called when the server has refused the session's credentials, as any other server would."""
+        """End the session, because the server has refused its credentials: other servers would refuse them, too."""
 
 
 class Auth:
@@ -69,7 +69,7 @@ class SessionSetup:
     # -- identities --------------------------------------------------------------------------------
 
     def add(self, scheme: str, credentials: bytes, done: Done) -> Auth:
-        """Add an identity, unless it is known, and a caller that waits for its acceptance. Return the identity."""
+        """Add an identity, unless it is known, and a callback that waits for its acceptance. Return the identity."""
         auth = next((each for each in self.auths if (each.scheme, each.credentials) == (scheme, credentials)), None)
         if auth is None:
             auth = Auth(scheme, credentials)

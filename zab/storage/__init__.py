@@ -8,8 +8,8 @@ the leader replaces the whole history with one rename, to `install.<zxid>`.
 **What recovery checks.** Each record, header and snapshot has checksums. To notice a missing file, each log record
 names its predecessor, and the epochs record names the newest segment and the end of the history. If the log goes on
 after that end, its last group is written and synced again, because it may have been read from the system's cache only.
-Recovery cuts a torn tail, and only reports damage to files that a newer snapshot replaces. After any other damage to
-the history it offers no history at all: the server does not vote until a leader has sent it a snapshot.
+Recovery cuts off a torn tail. It reports damage to files that a newer snapshot replaces, and continues. After any other
+damage to the history it offers no history at all: the server does not vote until a leader has sent it a snapshot.
 
 `storage` performs the writes; `recovery`, with `history_scan` and `torn_tail`, reads everything back. The files are in
 `epochs`, `transaction_log` with `segment`, and `snapshot_files` with `install` and `damaged_files`. `disk` is the

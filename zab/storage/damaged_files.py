@@ -25,7 +25,7 @@ def found(disk: Disk) -> dict[str, int]:
 def bound(disk: Disk, earlier: Mapping[str, int], files_max: int, bytes_max: int) -> None:
     """Delete files of earlier damage, least zxid first, until the bounds are kept or only new files are left.
 
-    `earlier` are the files that existed before the newest were moved aside. If none were moved aside, all files stay.
+    `earlier` are the files that existed before the newest were moved aside. If no name is new, all files stay.
     """
     now = found(disk)
     if now.keys() == earlier.keys():

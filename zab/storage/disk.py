@@ -184,7 +184,7 @@ class DiskErrors:
         return disk_error(operation, where, number)
 
     def in_use(self, where: str, owner: str) -> Exception:
-        """Return the error of a directory that a process uses; `owner` is its pid if that is known."""
+        """Return the error for a directory in use; `owner` is the pid of the process that uses it, or empty."""
         if owner == str(os.getpid()):
             holder = "this process already: close the store that uses it"
         else:
@@ -218,8 +218,8 @@ def read_all(disk: Disk, name: str) -> bytes:
 def write_atomically(disk: Disk, name: str, data: bytes, *, durably: bool = True) -> None:
     """Replace the content of `name` atomically, and durably unless `durably` is False.
 
-    After a crash at any point the file has either the old content or all of `data`. But if not `durably`, a loss of
-    power may leave the file empty or torn.
+    If the process dies during the call, the file has either the old content or all of `data`. After a loss of power
+    this holds only if `durably`; otherwise the file may be empty or torn.
     """
     temporary = f"{name}.tmp"
     file = disk.create(temporary)

@@ -47,9 +47,9 @@ class HistoryStatus(IntEnum):
 
     NEVER_INITIALISED: the directory was empty, and the settings do not allow the server to begin a history.
     DAMAGED: the history may be incomplete, contradicts the leader's, or was given up.
-    HEALING: a leader's snapshot has replaced the lost history, but the leader's epoch is not adopted yet. Transactions
-    after the snapshot may have been acknowledged before the damage, so a server that restarts in this state must not
-    vote.
+    HEALING: a leader's snapshot has replaced the lost or missing history, but the leader's epoch is not adopted yet.
+    Transactions after the snapshot may have been acknowledged before the history was lost, so a server that restarts
+    in this state must not vote.
     """
 
     WHOLE = 0
@@ -113,11 +113,11 @@ def middle(size: int) -> int:
 
 
 def decode(first: bytes | str, second: bytes | str) -> tuple[EpochsRecord, tuple[str, ...]]:
-    """Return the record, and a note for each damaged copy. Raise `DamagedError` if no copy is sound or the two differ.
+    """Return the record, and a note for each damaged copy.
 
-    Raise `StorageError` if a copy has another format.
-
-    Each argument is the bytes of a copy, or the reason why it could not be read.
+    Each argument is the bytes of a copy, or the reason why the copy could not be read. Raise `DamagedError` if no copy
+    is sound, or two sound copies differ in more than the committed zxid. Raise `StorageError` if a copy is of another
+    format version.
     """
     copies = [first if isinstance(first, str) else _decode_copy(first)]
     copies += copies if first == second else [second if isinstance(second, str) else _decode_copy(second)]
@@ -125,7 +125,8 @@ def decode(first: bytes | str, second: bytes | str) -> tuple[EpochsRecord, tuple
     if not good:
         raise DamagedError(f"{NAME}: both copies are damaged: {copies[0]}; {copies[1]}")
     if len(good) == 2 and good[0].committed != good[1].committed:
-        # Earlier versions wrote zeros as the committed zxid of a copy. The greater one of the two is valid.
+        # Damage has zeroed the committed zxid of one copy, which then looks like a copy of an earlier version. The
+        # committed zxid of the other copy was true when the record was written.
         good = [evolve(copy, committed=max(each.committed for each in good)) for copy in good]
     if len(good) == 2 and good[0] != good[1]:
         raise DamagedError(f"{NAME}: the two copies are sound but differ")
@@ -198,7 +199,7 @@ class EpochsFile:
         self._damaged = damaged
         """True while the file on the disk has no sound copy, or two that differ: the next `save` moves it aside."""
         self._saved: EpochsRecord | None = None
-        """The record that both copies on the disk hold; None if one of them must be written again."""
+        """The record that both copies on the disk hold; None if the next `save` must write the file in any case."""
 
     @classmethod
     def read(cls, disk: Disk) -> tuple[EpochsFile, tuple[str, ...]]:

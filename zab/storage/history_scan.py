@@ -22,12 +22,13 @@ from zab.storage.torn_tail import contradiction
 class HistoryScan:
     """The result of a scan. If `damage` is empty, these pieces are a complete history that ends at `last`.
 
-    notes       findings for the log; those of recovery come first
+    notes       lines to report: those of the caller, then the findings of the scan
     snapshot    the zxid of the snapshot that the history starts from; NOTHING without one
     newest      the zxid of the newest sound snapshot; None without one
     digest      the digest of the history up to `snapshot`
-    start       the log holds everything after it
+    start       the zxid after which the log holds everything
     batches     all batches that end after `snapshot`
+    epoch_ends  the last zxid at or before `snapshot` of every epoch in the log, ascending
     segments    the files that hold the log, in order
     unsound     newer snapshots that cannot be used, and why
     tail        the bytes and the scan of the newest file of the history; None without one
@@ -112,10 +113,10 @@ class HistoryScan:
             return segment
 
     def _try_unannounced(self, first: Zxid) -> None:
-        """Take a log file newer than the epochs record if it continues the history without damage; else it is void.
+        """Take a log file newer than the newest one in the epochs record, if it continues the history without damage.
 
-        Such a file was never used, or was about to be deleted. If syncs were durable, no acknowledgement depends on it.
-        But if the disk has confirmed a sync falsely, an acknowledgement may depend on it.
+        Else the file is void. If all syncs were durable, no acknowledgement depends on such a file: it was never used,
+        or was about to be deleted. If the disk has confirmed a sync falsely, an acknowledgement may depend on the file.
         """
         name = name_of(first)
         if not self.void and not self.torn:

@@ -1,7 +1,7 @@
 """Read a directory without changing it: for dumps, checks and exports.
 
 Recovery repairs the directory; an inspection must not. It writes nothing and takes no lock, so a server may run in the
-directory. The log then ends at the record that was the last at the time of reading.
+directory. The log then seems to end at the record that was its last when the file was read.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def log_files(disk: Disk) -> Iterator[LogFile]:
 class FoundHistory:
     """The history in a directory, as recovery would find it. If `damage` is empty, it is complete and ends at `last`.
 
-    record   the epochs record; None if it is unreadable, or the history is not whole or is being replaced
+    record   the epochs record; None if it is missing or unreadable, or the history is not whole or is being replaced
     newest   the newest sound snapshot, or None; `batches` is everything after it
     torn     the log ends in a record that a crash left half written; it does not count
-    lost     the line of `damage` about an unreadable epochs record. Without the record, missing log files cannot be
-             noticed, and the server's promises are unknown; the rest may be sound
+    lost     the line of `damage` about a missing or unreadable epochs record; else None. Without the record, missing
+             log files cannot be noticed, and the server's promises are unknown; the rest may be sound
     """
 
     record: EpochsRecord | None

@@ -102,7 +102,7 @@ class MemoryFile:
         except Crash:
             raise
         except Exception:
-            self._inode.doom()  # like Linux, drop the unsynced pages: a second sync would succeed
+            self._inode.doom()  # like Linux, which no longer writes these pages: a second sync succeeds
             raise
         if not disk.lying:
             self._inode.confirm()
@@ -124,9 +124,10 @@ class MemoryDisk:
     lying       a sync returns without making anything durable
     divert      the next write goes to a wrong place: this many bytes after its offset
     changes     number of changing calls so far (see CHANGES)
+    boots       number of restarts so far, by `crash` or `kill`
     counts      number of calls so far, by kind
 
-    `new_errors` makes the errors of each process that uses the disk; `power_loss` is the policy of `crash`.
+    `new_errors` makes the `DiskErrors` of each process that uses the disk; `power_loss` makes the policy of `crash`.
     """
 
     scarce: Final = False
@@ -139,7 +140,7 @@ class MemoryDisk:
     ) -> None:
         self.where = where
         self.errors = new_errors()
-        """The errors of the process that uses the disk; the next process gets new ones."""
+        """The `DiskErrors` of the process that uses the disk. `crash` and `kill` make new ones for the next process."""
         self.capacity: int | None = None
         self.lying = False
         self.divert = 0
@@ -278,7 +279,11 @@ class MemoryDisk:
             self._crash_at = None
 
     def crash(self, choose: Choose | None = None, *, keep: bool = False) -> None:
-        """Simulate a power failure. Unsynced changes are lost, kept (`keep`), or kept in part and torn (`choose`)."""
+        """Simulate a power failure and a restart.
+
+        With `choose`, the policy decides which unsynced changes survive, wholly or in part. Without it all are lost, or
+        kept if `keep` is true.
+        """
         pending, self._pending = self._pending, []
         loss = None if choose is None else self._power_loss(choose)
         if loss is None and keep:
@@ -307,14 +312,14 @@ class MemoryDisk:
         self._crash_at = None
 
     def settle(self) -> None:
-        """Make everything written durable, even if earlier syncs were false."""
+        """Make everything written so far durable, even if earlier syncs failed or were false."""
         self._pending.clear()
         self._durable_names = dict(self._names)
         for inode in self._names.values():
             inode.pending.clear()
 
     def flip(self, name: str, offset: int, mask: int = 0xFF) -> None:
-        """Flip bits of a file, as a decaying disk does."""
+        """Flip bits of one byte of a file, as a decaying disk does."""
         self._names[name].data[offset] ^= mask
 
     def cut(self, name: str, size: int) -> None:

@@ -17,10 +17,10 @@ class Inode:
     data: bytearray = field(factory=bytearray)
     """The bytes as the running server reads them."""
     pending: list[InodeChange] = field(factory=list)
-    """The changes since the last successful sync, oldest first. After a failed sync, no later one empties the list; it
-    only marks changes as durable."""
+    """The changes since the last sync, oldest first. Once a sync has failed, later syncs do not empty the list, but
+    mark changes as durable."""
     in_doubt: bool = False
-    """True if a sync of this file has failed. Its unsynced changes are then `doomed`: no later sync saves them."""
+    """True if a sync has failed since the last crash. The changes that it left unsynced are `doomed`."""
 
     def clone(self) -> Inode:
         return Inode(bytearray(self.data), [evolve(change) for change in self.pending], self.in_doubt)
@@ -50,7 +50,7 @@ class Inode:
             change.durable = not change.doomed
 
     def doom(self) -> None:
-        """Mark the unsynced bytes as lost after a failed sync. As on Linux, the next sync reports success."""
+        """Mark the unsynced changes as doomed after a failed sync. As on Linux, the next sync succeeds without them."""
         self.in_doubt = True
         for change in self.pending:
             change.doomed = not change.durable

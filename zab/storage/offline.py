@@ -1,7 +1,7 @@
 """Change the directory of a stopped server: begin or give up a history, or replace the stored membership.
 
-The membership is part of the history and changes with it. Replace it only if all servers are stopped and the members
-of the old membership cannot return to their addresses.
+The membership normally changes only by transactions of the history. Replace it here only if all servers are stopped
+and the members of the old membership cannot return to their addresses.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class GivenUp:
 def give_up_history(disk: Disk) -> GivenUp | None:
     """Mark the history as damaged: the server does not vote until a snapshot has taken its place.
 
-    Promises and membership stay. The files stay until the snapshot arrives. Return the extent of the history. If the
-    server does not vote anyway, or has no membership, return None and do not mark the history.
+    Promises and membership stay. The files stay, too; the installation of the snapshot moves them aside. Return the
+    extent of the history. If the server does not vote anyway, or has no membership, return None and do not mark the
+    history.
     """
     storage, recovered = Storage.open(disk, StorageSettings(autocreate=False))
     try:

@@ -1,9 +1,10 @@
 """Policies of a simulated power failure: they decide which unsynced changes of a memory disk survive.
 
 For the writes to a file, `choose` picks one of four outcomes: all are lost, all survive, the oldest survive, or any set
-of sectors survives. With `OrderedSectors`, a sector that loses a write also loses its later ones, and names have the
-same four outcomes. With `AnySectors`, each write to a sector and each name survives or not by itself. Scripts of
-simulated runs record the answers of `choose`, so a policy must not change the order of its calls.
+of sectors survives. In the last case, `OrderedSectors` also loses all later writes to a sector that lost one, and
+`AnySectors` decides for each write to a sector separately. For changes of names, `OrderedSectors` has the same four
+outcomes, and `AnySectors` decides for each change separately. Scripts of simulated runs record the answers of `choose`,
+so a policy must not change the order of its calls.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from zab.storage.disk import SECTOR
 Choose: TypeAlias = Callable[[int], int]
 """`choose(n)` returns a number from range(n), at random or from a script, as `random.Random(seed).randrange` does."""
 Piece: TypeAlias = tuple[int, bytes | None, int]
-"""The surviving part of a change: offset, bytes, minimum size of the file; or, without bytes, its exact size."""
+"""The surviving part of a change: offset, bytes, minimum size of the file. If there are no bytes, the size is exact."""
 
 
 @define
@@ -87,7 +88,7 @@ class OrderedSectors:
         mode = self._choose(4)
         if mode == 1:
             return [[change.whole()] for change in changes]
-        if mode == 2:  # cut at any byte: the process died in the middle of a call
+        if mode == 2:  # cut at any byte: power failed in the middle of a write
             return self._prefix(changes)
         if mode == 3:
             return self._sectors(changes)

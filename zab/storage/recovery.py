@@ -1,11 +1,11 @@
 """Recovery: read everything on the disk, and decide whether the server may vote with it.
 
 Recovery checks each record's checksums and predecessor, the order of the files, the snapshot and the epochs record. It
-cuts a torn tail. It only notes damage to one copy of the epochs record, and to files that the newest sound snapshot
+cuts off a torn tail. It only notes damage to one copy of the epochs record, and to files that the newest sound snapshot
 replaces. Any other damage means that the history may be incomplete: recovery then offers no history and leaves the
 damaged files as they are, and the server votes again only when a leader has sent it a snapshot.
 
-If recovery itself crashes, the next one repeats its changes.
+If a crash interrupts recovery, the next recovery repeats the changes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Recovery:
     segments   the files of the log, oldest first; if there are none, the log continues after `last`
     last       the end of the history; UNKNOWN if it may be incomplete
     end        the offset after the last record of the newest file
-    notes      findings and actions, for the log
+    notes      findings and actions, to be reported
     unsound    the zxids of damaged snapshots
     rotten     the notes about damage to files that are not needed
     """
