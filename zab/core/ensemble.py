@@ -135,7 +135,7 @@ class Ensemble:
     """One version of the membership.
 
     `version` is the zxid of the change that made the membership, a zxid with counter 0 if no change made it, or NOTHING
-    if it has no version yet. A leader gives a membership without a version the beginning of its epoch as version. The
+    if it has no version yet. A leader replaces NOTHING by the zxid with counter 0 of its own epoch. The
     constructor raises ConfigError unless the parts are valid.
     """
 
