@@ -58,7 +58,10 @@ class WrongVersion(ConfigError):
 
 
 class NewConfigNoQuorum(ConfigError):
-    """Too few voters of the new membership follow the leader and are synced. Start them first."""
+    """Too few voters of the new membership follow the leader and are synced. Start them first.
+
+    A server that still follows as an observer does not count.
+    """
 
 
 class Refused(ZabError):

@@ -1,7 +1,7 @@
 """Storage of one server: perform a node's writes in order, and recover everything at the next start.
 
-Its calls may block, and must come from one thread. Other threads may use only `read_log`, `read_snapshot`, the writer
-of a local snapshot, and the members marked with "any thread".
+Its calls may block, and must not overlap, in whatever threads they run. Only `read_log`, `read_snapshot`, the writer of
+a local snapshot, and the members marked with "any thread" may run in a thread of their own beside the other calls.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Storage:
 
     @property
     def last(self) -> Zxid:
-        """The durable end of the log; UNKNOWN if recovery offered no history, until a snapshot is installed."""
+        """The durable end of the log; UNKNOWN until a history was recovered or installed. Any thread."""
         return self._log.durable
 
     @property
@@ -144,7 +144,7 @@ class Storage:
 
     @property
     def newest_snapshot(self) -> Zxid | None:
-        """The zxid of the newest usable snapshot; None without one: the machine then starts empty."""
+        """The zxid of the newest usable snapshot; None without one: the machine then starts empty. Any thread."""
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
@@ -160,10 +160,7 @@ class Storage:
         return self._epochs.committed > self._epochs.record.committed
 
     def save_committed(self) -> None:
-        """Save the epochs record if more is known to be committed than it says. Call in the thread of `perform`.
-
-        Nothing is saved while the history may be incomplete.
-        """
+        """Save the epochs record if more is known to be committed than it says, and the history is complete."""
         self._check_healthy()
         try:
             if self._begun and self.knows_more_committed:
@@ -179,7 +176,7 @@ class Storage:
 
         Only the chunks of a snapshot become durable later, when it is installed.
 
-        After an error it is unknown which writes are durable. Report none of them; every later call fails.
+        After an error it is unknown which writes are durable. Report none of them; every later write fails.
         """
         self._check_healthy()
         append = self._log.append
@@ -300,10 +297,7 @@ class Storage:
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def snapshot_writer(self, zxid: Zxid, digest: int) -> SnapshotWriter:
-        """Begin a local snapshot, which any thread may write.
-
-        Call this in the thread of `perform`, and `purge` there once the snapshot is finished.
-        """
+        """Begin a local snapshot, which any thread may write. Call `purge` once it is finished."""
         self._check_healthy()
         if not (self._newest or NOTHING) <= zxid <= self.last:
             raise LocalProtocolError(
