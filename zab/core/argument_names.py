@@ -26,7 +26,10 @@ def check_names(what: str, given: Iterable[str], known: Collection[str]) -> None
 
 
 def checks_names(what: str, of: Callable[..., object] | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function to reject keyword arguments that `of`, or else the function itself, does not have."""
+    """Decorate a function to reject keyword arguments that `of`, by default the function itself, does not have.
+
+    `what` is the name of the function, for the message.
+    """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         known = cache(partial(signature, of or function))

@@ -135,8 +135,8 @@ class Ensemble:
     """One version of the membership.
 
     `version` is the zxid of the change that made the membership, a zxid with counter 0 if no change made it, or NOTHING
-    if it has no version yet. A leader gives a membership without a version the beginning of its epoch as version. The
-    constructor raises ConfigError unless the parts are valid.
+    if it has no version yet. The first leader replaces NOTHING by the zxid with counter 0 of its epoch, unless a change
+    of the membership is already logged. The constructor raises ConfigError unless the parts are valid.
     """
 
     servers: tuple[Server, ...] = field(converter=_by_ascending_id)

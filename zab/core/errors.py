@@ -1,4 +1,4 @@
-"""The errors of the core, grouped by the party that has to act."""
+"""The errors of the core, and those that the calls of a member raise."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class DamagedError(StorageError):
 
 
 class ConfigError(ZabError):
-    """A configuration or a change of membership is invalid, or the change is not possible now."""
+    """A setting or an argument is invalid, or a change of membership is invalid or not possible now."""
 
     def __init__(self, *args: object, why: str = "") -> None:
         super().__init__(*args)
         self.why = why or str(self)
-        """The reason without the line that it is about, if the error was made with `why`; else the whole message."""
+        """The reason without the faulty line, which the message quotes; the whole message if made without `why`."""
 
 
 class NotLeader(ZabError):
@@ -46,7 +46,7 @@ class NotLeader(ZabError):
 
 
 class Overloaded(ZabError):
-    """A limit of the settings is reached. If it limits outstanding work, wait until some is done, then try again."""
+    """A limit is reached. If it limits outstanding work, wait until some is done, then try again."""
 
 
 class ReconfigInProgress(ConfigError):
@@ -58,7 +58,10 @@ class WrongVersion(ConfigError):
 
 
 class NewConfigNoQuorum(ConfigError):
-    """Too few voters of the new membership follow the leader and are synced. Start them first."""
+    """Too few voters of the new membership follow the leader and are synced. Start them first.
+
+    A server that still follows as an observer does not count.
+    """
 
 
 class Refused(ZabError):

@@ -3,12 +3,15 @@
 Each failed login from an address doubles the pause after its next failure, up to a bound; each `forget_ms` without a
 failure halves it again. The pause belongs to the address and not to the connection: if the client hangs up before the
 pause ends, the pause still occupies one of the `waiting_max` places of its address. While all places are occupied, the
-server checks no credentials from that address. So once its pause has grown to `pause_ms_max`, an address makes hardly
-more than `waiting_max` guesses in that time, however many connections it opens.
+server refuses each new login from that address without checking it. So once its pause has grown to `pause_ms_max`, an
+address makes hardly more than `waiting_max` guesses in that time, however many connections it opens.
 
-A correct password costs no pause, and connections that are logged in are not affected. While all places of an address
-are occupied, the server refuses a new login without checking it. The client port then closes the connection; the
-client takes this for a network error and tries again. The admin port replies with the status 429.
+The client port refuses such a login by closing the connection; the client takes this for a network error and tries
+again. The admin port replies with the status 429. The client port checks digest credentials at all times unless they
+have the super user's name, because the digest scheme accepts any other name with any password.
+
+A successful login costs no pause, and connections that are logged in are not affected. The admin port counts a caller
+without the required permission as a failed login, even if the password is correct.
 
 IPv6 addresses with the same first 64 bits count as one address.
 """
@@ -34,7 +37,7 @@ class FailedLoginSettings:
     """The pauses after failed logins, and their bounds.
 
     pause_ms       the delay of the reply to an address's first failed login; 0: no delay, no bound on guesses
-    pause_ms_max   the longest pause
+    pause_ms_max   the longest pause; without effect if it is less than `pause_ms`
     forget_ms      the time without a failure that halves the pause of an address
     waiting_max    the number of pauses that one address may have at the same time
     addresses_max  the number of remembered addresses; the address with the oldest last failure is forgotten first
@@ -54,7 +57,7 @@ class FailedLoginSettings:
 class _Failures:
     """The failures of one address.
 
-    places     the end times of the running pauses
+    places     the end times of the last pauses, ascending; ended pauses stay until `may_try` removes them
     at_ms      the time of the last failure
     doublings  the number of doublings of the next pause, before any are forgotten; it may be a fraction
     """

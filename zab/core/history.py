@@ -62,7 +62,7 @@ class History:
         self._digests: list[int] = []
         """The digests at the ends of the first batches. More are computed when they are needed."""
         self._ends: list[Zxid] = []
-        """The outline: the last zxid of each epoch with transactions in `[outlined, last]`, ascending."""
+        """The outline: the last zxid in `[outlined, last]` of each epoch that has one there, ascending."""
         self._entries = self._bytes = 0
         """The number of transactions, and of bytes, in `_batches`."""
         for end in (recovered.log_start, *recovered.epoch_ends, recovered.snapshot):
@@ -156,7 +156,7 @@ class History:
         return min(self._disk_start, self.base)
 
     def floor(self, zxid: Zxid) -> Zxid | None:
-        """Return the newest zxid of this history that is not after `zxid`; None if the outline begins after `zxid`."""
+        """Return the newest zxid of this history that is not after `zxid`; None if `zxid` is before `outlined`."""
         if zxid >= self.last:
             return self.last
         if zxid < self.outlined:

@@ -46,7 +46,7 @@ class Recovery:
     segments   the files of the log, oldest first; if there are none, the log continues after `last`
     last       the end of the history; UNKNOWN if it may be incomplete
     end        the offset after the last record of the newest file
-    notes      findings and actions, to be reported
+    notes      findings and actions, each the text of a log message
     unsound    the zxids of damaged snapshots
     rotten     the notes about damage to files that are not needed
     """
@@ -114,8 +114,8 @@ def _recover_whole(disk: Disk, epochs: EpochsFile, notes: list[str]) -> Recovery
         return _distrusted(epochs, notes, walk.damage, forgotten=walk.forgotten)
     record, last = epochs.record, walk.last
     end = _settle_tail(walk)
-    # The log may hold transactions of a newer epoch than the adopted one. They were logged after the initial history
-    # of that epoch was complete. So the epoch counts as adopted, although a crash prevented its record.
+    # The log may hold transactions of a newer epoch than the adopted one. They follow the complete initial history of
+    # that epoch. So the epoch counts as adopted, even if a crash came before its adoption was saved.
     current = Epoch(max(record.current, epoch_of(last)))
     newest = walk.segments[-1].first if walk.segments else NOTHING
     epochs.save(evolve(record, current=current, reaches=last, segment=newest))
@@ -174,10 +174,10 @@ def _offer_nothing(record: EpochsRecord, damage: tuple[str, ...]) -> Recovered:
 
 
 def _held(disk: Disk) -> SnapHeld | None:
-    """Return the part of a leader's snapshot that PARTIAL holds, if there is one.
+    """Keep an interrupted snapshot of a leader as PARTIAL. Return its sound part; None without one.
 
-    After a crash, INCOMING becomes PARTIAL. If PARTIAL exists, INCOMING is an unfinished copy of it, and is deleted. A
-    PARTIAL that is a complete snapshot, or has no undamaged chunk, is deleted, too.
+    An INCOMING that a crash left becomes PARTIAL. If PARTIAL exists already, INCOMING may be an unfinished copy of it,
+    and is deleted. A PARTIAL that is a complete snapshot or has no sound chunk is deleted, too.
     """
     names = disk.list()
     if snapshot_files.INCOMING in names:
@@ -192,7 +192,7 @@ def _held(disk: Disk) -> SnapHeld | None:
 
 
 def _clear_temporary(disk: Disk) -> tuple[str, ...]:
-    """Delete temporary files, except INCOMING and PARTIAL. Return the names of all other files of the store."""
+    """Delete temporary files, except INCOMING and PARTIAL. Return the names of the store's permanent files."""
     ours = []
     for name in disk.list():
         if name == epochs_file.NAME or name.startswith((PREFIX, SNAPSHOT, INSTALL, ASIDE)):
@@ -216,12 +216,15 @@ def _finish_install(disk: Disk, epochs: EpochsFile, names: tuple[str, ...], note
 
 
 def _settle_tail(walk: HistoryScan) -> int:
-    """Make the sound part of the newest file durable, cut off the rest, and return the offset for the next record."""
+    """Make the sound part of the newest file durable, cut off a torn tail, and return the offset for the next record.
+
+    A newest file without a sound record is dropped. Then the offset is in the file before it, or 0 without one.
+    """
     if walk.tail is None:
         return 0
     disk, (data, found) = walk.disk, walk.tail
     segment = walk.segments[-1]
-    if found.end == FILE_HEAD:  # created, but empty: the next append may need another name
+    if found.end == FILE_HEAD:  # no sound record: the next append may need another name
         walk.segments.pop()
         walk.void.append(segment.name)
         if not walk.segments:
@@ -243,7 +246,7 @@ def _settle_tail(walk: HistoryScan) -> int:
 
 
 def _behind(snapshot: Zxid, batches: list[Batch]) -> tuple[Batch, ...]:
-    """Return the batches after the snapshot. The first batch may begin inside the snapshot."""
+    """Return the batches, without those transactions of the first one that the snapshot contains."""
     return tuple(batches) if not batches else (batches[0].after(snapshot), *batches[1:])
 
 

@@ -39,7 +39,7 @@ CONFIG: Final = 2
 FILE_HEAD: Final = _FILE.size + _CRC.size
 RECORD_HEAD: Final = _WHOLE.size
 OVERHEAD: Final = RECORD_HEAD + len(END)
-"""The number of bytes of a record beyond those of its batch."""
+"""The size of a record without its body."""
 
 
 def name_of(first: Zxid) -> str:
@@ -133,7 +133,7 @@ def decode_record_head(data: bytes, at: int, seed: int) -> RecordHead | None:
 
 @define
 class SegmentScan:
-    """The content of a file up to the first bytes that are not a sound record in the right place.
+    """The result of `scan`: the records of a file up to `until`, or up to the first bytes that are not a valid record.
 
     batches     the batches that end after `after`
     end         offset after the last record
@@ -142,8 +142,9 @@ class SegmentScan:
     synced      the durable size of the file when the last record was written
     epoch_ends  the last zxid at or before `after` of every epoch in the file; ascending
     skipped     offset and last zxid of records with a damaged body that do not reach beyond `after`
-    trouble     the reason why the scan stopped, or None at the clean end of the log or at `until`
-    misplaced   the trouble is a sound record in a wrong place or with impossible fields, which a crash cannot cause
+    trouble     the reason why the scan stopped, or None at the clean end of the records or at `until`
+    misplaced   True if the trouble is a record with a sound header, but in a wrong place or with impossible fields; a
+                crash cannot cause this
     """
 
     end: int
@@ -160,9 +161,9 @@ class SegmentScan:
 def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | None = None) -> SegmentScan:
     """Read the records of one file in order, until a record is not sound, `until` is reached or zeros follow.
 
-    A record counts if its checksums match, it follows the record before it, and its zxids are of one epoch. Damage in
-    the body of a record that ends at or before `after` is skipped, because the caller does not need it. The loop runs
-    for each batch at every start, so it calls no functions that it can avoid.
+    A record is sound if its checksums match, its fields are possible, and it follows the record before it. A record
+    that ends at or before `after` may have a damaged body: it is skipped, because the caller does not need it. The loop
+    runs for each batch at every start, so it calls no functions that it can avoid.
     """
     seed, last, at = segment.seed, segment.previous, FILE_HEAD
     found = SegmentScan(at, last)

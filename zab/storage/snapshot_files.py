@@ -27,7 +27,7 @@ SNAPSHOT: Final = "snapshot."
 INSTALL: Final = "install."
 INCOMING: Final = "incoming.tmp"
 PARTIAL: Final = "partial.tmp"
-"""The name of the file with the part of a snapshot that arrived before the leader was lost."""
+"""The name of the file with the part of a leader's snapshot that arrived before the transfer was interrupted."""
 
 _MAGIC: Final = b"zab.snp\n"
 _VERSION: Final = 1
@@ -138,7 +138,7 @@ class SnapshotFile:
         return self._file
 
     def keep(self) -> None:
-        """Write all chunks so far under the temporary name. They need not be durable."""
+        """Write the gathered chunks and close the file under its temporary name. Its content need not be durable."""
         self._flush()
         self._open().close()
         self._file = None
@@ -147,8 +147,8 @@ class SnapshotFile:
 class SnapshotWriter:
     """A local snapshot, written by any thread while the log grows.
 
-    After `finish` the snapshot is durable; `Storage.purge` then removes the files that it makes superfluous. After an
-    error call `abort`, which frees the disk space.
+    After `finish` the snapshot is durable: call `Storage.purge`, which may remove older files. After an error call
+    `abort`, which deletes the unfinished file.
     """
 
     def __init__(self, disk: Disk, zxid: Zxid, digest: int) -> None:
@@ -218,7 +218,8 @@ def _parse_head(reader: _SummingReader) -> Zxid:
         raise reader.damaged(f"{magic!r} is not the start of a snapshot file")
     if version != _VERSION:
         if reader.name == PARTIAL:
-            raise reader.damaged(f"it is of format {version}")  # damaged, so deleted: the leader has the whole snapshot
+            # Recovery deletes a damaged PARTIAL: the leader has the whole snapshot.
+            raise reader.damaged(f"it is of format {version}")
         raise other_version(reader.name, version, _VERSION)
     return Zxid(zxid)
 
@@ -238,7 +239,7 @@ def _parse_chunk(reader: _SummingReader) -> bytes | tuple[int, int]:
 
 
 class _SummingReader:
-    """Read a file forward in large pieces, and compute its checksum on the way."""
+    """Reads a file forward in large pieces, and computes its checksums on the way."""
 
     def __init__(self, file: DiskFile, name: str, hashes: bool = False) -> None:
         self.name = name
@@ -261,11 +262,11 @@ class _SummingReader:
 
     @property
     def position(self) -> int:
-        """The number of bytes that were read."""
+        """The offset in the file of the next byte to return."""
         return self._offset - len(self._buffer) + self._at
 
     def checksum(self) -> bytes:
-        """Return the checksum of the bytes that were read."""
+        """Return the BLAKE2b checksum of the bytes before `position`. Requires `hashes`."""
         assert self._hash is not None
         return self._hash.digest()
 
@@ -373,7 +374,7 @@ def size_of(disk: Disk, name: str) -> int:
 
 
 def is_zxid(text: str) -> bool:
-    """Return whether the end of a file's name stands for a zxid."""
+    """Return whether the text is a zxid as in the names of files: lowercase hexadecimal digits."""
     return bool(text) and not text.strip("0123456789abcdef")
 
 

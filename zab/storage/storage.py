@@ -1,7 +1,7 @@
 """Storage of one server: perform a node's writes in order, and recover everything at the next start.
 
-Its calls may block, and must come from one thread. Other threads may use only `read_log`, `read_snapshot`, the writer
-of a local snapshot, and the members marked with "any thread".
+Its calls may block, and must not overlap, in whatever threads they run. Only `read_log`, `read_snapshot`, the writer of
+a local snapshot, and the members marked with "any thread" may run in a thread of their own beside the other calls.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class StorageSettings:
     damaged_bytes_max: int = 4 << 30
 
     def __attrs_post_init__(self) -> None:
-        check_settings(self, {})  # the newest snapshot is always kept
+        check_settings(self, {})  # every number is at least 1, so a purge keeps at least one snapshot
         if self.segment_bytes > SEGMENT_BYTES_MAX:  # offsets in a log file have 32 bits
             raise ConfigError(
                 f"StorageSettings.segment_bytes = {self.segment_bytes}: at most {SEGMENT_BYTES_MAX} is allowed"
@@ -78,11 +78,11 @@ class Storage:
 
     def __init__(self, disk: Disk, settings: StorageSettings, found: Recovery) -> None:
         self.notes = tuple(found.notes)
-        """The findings and actions of recovery, for the log."""
+        """The findings and actions of recovery, each the text of a log message."""
         self.rotten = found.rotten
         """The notes to log as warnings: damage to files that are not needed, or many (or large) `damaged.*` files."""
         self.warnings = tuple(f"the disk is failing: {note}" for note in found.rotten)
-        """The sentences about `rotten` for an operator."""
+        """The notes in `rotten`, worded as warnings for an operator."""
         self._disk = disk
         self._settings = settings
         self._epochs = found.epochs
@@ -91,15 +91,13 @@ class Storage:
         self._unsound = found.unsound
         """The zxids of damaged snapshots. They do not count towards `snapshots_kept`."""
         self._verified = found.newest
-        """The zxid of a snapshot that was verified since the start and need not be verified again, or None."""
+        """The zxid of the snapshot that recovery verified, so that a read need not verify it again; or None."""
         self._begun = found.epochs.record.status is HistoryStatus.WHOLE
-        """True if the log continues a complete history, or a snapshot that has replaced one. Otherwise no batch is
-        logged.
-        """
+        """True if batches may be logged: the history is complete, or a leader's snapshot has replaced it."""
         self._incoming: SnapshotFile | None = None
         """The snapshot that is arriving from the leader, or None."""
         self.held = found.recovered.held
-        """The part of a snapshot that arrived before its leader was lost; None without one. Any thread."""
+        """The part of a leader's snapshot that arrived before an interruption; None without one. Any thread."""
         self.spare: Zxid | None = None
         """The newest snapshot written for a learner, or None. It does not count towards `snapshots_kept`."""
         self._failure: BaseException | None = None
@@ -121,7 +119,7 @@ class Storage:
         found = recover(disk, settings.autocreate)
         storage = cls(disk, settings, found)
         warning = damaged_files.near_the_bound(disk, settings.damaged_files_max, settings.damaged_bytes_max)
-        if warning:  # it tells of earlier damage, so it is no sign of a failing disk
+        if warning:  # without "the disk is failing": the warning is about earlier damage
             storage.notes += (warning,)
             storage.rotten += (warning,)
             storage.warnings += (warning,)
@@ -131,7 +129,7 @@ class Storage:
 
     @property
     def last(self) -> Zxid:
-        """The durable end of the log; UNKNOWN if recovery offered no history, until a snapshot is installed."""
+        """The durable end of the log; UNKNOWN until a history was recovered or installed. Any thread."""
         return self._log.durable
 
     @property
@@ -140,13 +138,13 @@ class Storage:
         return self._log.start
 
     def log_file_of(self, zxid: Zxid) -> str:
-        """Return the name of the log file that holds the transaction, for messages, or "the log". Any thread."""
+        """Return the name of the log file with the transaction, or "the log" if no file has it. Any thread."""
         names = [segment.name for segment in self._log.segments if segment.first <= zxid]
         return names[-1] if names else "the log"
 
     @property
     def newest_snapshot(self) -> Zxid | None:
-        """The zxid of the newest usable snapshot; None without one: the machine then starts empty."""
+        """The zxid of the newest usable snapshot; None without one: the machine then starts empty. Any thread."""
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
@@ -162,7 +160,7 @@ class Storage:
         return self._epochs.committed > self._epochs.record.committed
 
     def save_committed(self) -> None:
-        """Save the epochs record if more is known to be committed than it says. Call in the thread of `perform`."""
+        """Save the epochs record if more is known to be committed than it says, and the history is complete."""
         self._check_healthy()
         try:
             if self._begun and self.knows_more_committed:
@@ -178,7 +176,7 @@ class Storage:
 
         Only the chunks of a snapshot become durable later, when it is installed.
 
-        After an error it is unknown which writes are durable. Report none of them; every later call fails.
+        After an error it is unknown which writes are durable. Report none of them; every later write fails.
         """
         self._check_healthy()
         append = self._log.append
@@ -299,7 +297,7 @@ class Storage:
     # -- snapshots ---------------------------------------------------------------------------------------
 
     def snapshot_writer(self, zxid: Zxid, digest: int) -> SnapshotWriter:
-        """Begin a local snapshot, which any thread may write. Call it in the thread of `perform`, and `purge` later."""
+        """Begin a local snapshot, which any thread may write. Call `purge` once it is finished."""
         self._check_healthy()
         if not (self._newest or NOTHING) <= zxid <= self.last:
             raise LocalProtocolError(
@@ -313,7 +311,7 @@ class Storage:
         return SnapshotWriter(self._disk, zxid, digest)
 
     def read_snapshot(self, zxid: Zxid) -> Iterator[bytes]:
-        """Yield the chunks of a snapshot. The whole file is verified before the first chunk, unless it was already."""
+        """Yield the chunks of a snapshot. Verify the whole file before the first chunk, unless recovery did."""
         name = snapshot_files.name_of(zxid)
         if zxid != self._verified:
             snapshot_files.verify(self._disk, name)
@@ -342,11 +340,12 @@ class Storage:
         Return the new `log_start`.
 
         `keep` is `snapshots_kept` by default. Damaged snapshots are not counted. `spare` is a snapshot that was written
-        for a learner. It is not counted either, and replaces the last spare.
+        for a learner. It is not counted either, and the previous spare is removed.
 
-        Call after every local snapshot. While there are fewer than `keep`, nothing is removed but the last spare, and
-        snapshots from before the log's start. Such a snapshot exists if a received one replaced the history while a
-        local one was being written.
+        Call after every local snapshot. While there are fewer than `keep`, only two kinds of snapshots are removed: the
+        previous spare, and those from before the log's start. A snapshot from before the log's start exists if a
+        received one replaced the history while a local one was being written. While the history may be incomplete,
+        only the previous spare is removed.
         """
         self._check_healthy()
         try:
@@ -381,7 +380,7 @@ class Storage:
                 self._disk.delete(snapshot_files.name_of(zxid))
         self._log.purge(oldest)
         for first in snapshot_files.listed(self._disk.list(), PREFIX):
-            if first < self._log.oldest:  # a damaged file that a snapshot replaced
+            if first < self._log.oldest:  # recovery left it out, because the snapshot covers it
                 self._disk.delete(name_of(first))
         self._disk.sync_dir()
 
@@ -390,8 +389,9 @@ class Storage:
     def read_log(self, after: Zxid, until: Zxid) -> Iterator[Batch]:
         """Yield the batches of (`after`, `until`] from the disk, in any thread.
 
-        Raise `Purged` if a part of them is gone, and `DamagedError` if it cannot be read: then the peer needs a
-        snapshot. Raise `LocalProtocolError` if the history does not contain `after` and `until`.
+        Raise `Purged` if some of them are gone, and `DamagedError` if some cannot be read: then the peer needs a
+        snapshot. Raise `LocalProtocolError` if the history does not contain `after`, or ends before `until`. Errors may
+        come after some batches.
         """
         durable = self._log.durable  # in this order: another thread may extend or purge the log in between
         segments = self._log.segments

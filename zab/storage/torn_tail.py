@@ -6,16 +6,16 @@ waits for a snapshot from the leader. To take damage for a torn record would los
 records for damage would turn a power failure of the whole ensemble into a permanent outage, because no server with a
 sound history is left.
 
-Only bytes written since the last sync can be torn. Before that write, the file had zeros there, or ended there.
-So a record is taken for torn if it is in the last segment and both conditions hold:
+Only bytes written since the last sync can be torn. Before these bytes were written, the file had zeros there, or ended
+there. So a record is taken for torn if it is in the last segment and both conditions hold:
 
 - No later record says that this one was durable (`synced`). A sound record after it alone proves nothing: of the
   records written between two syncs, the disk may keep a later one and lose an earlier one.
 - The damage looks like missing writes: the record's part of some sector is all zeros, or all bytes from some byte
   inside the record to the end of the file are zeros.
 
-One case remains ambiguous: later damage to the last group of a log that was not closed properly, in a record that
-contains a whole sector of zeros. The record is then taken for torn.
+One case remains ambiguous: the log was not closed properly, its last group was durable, and later damage hits a record
+of this group whose part of some sector is all zeros. The record is then taken for torn.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _has_unwritten_sector(data: bytes, start: int, end: int) -> bool:
 def _stops_short(data: bytes, start: int, end: int) -> bool:
     """Return whether the last byte of [start, end) and all bytes after it are zeros, and so were never written.
 
-    The last byte of a record is its end mark, which is not zero. The last byte of a header may be zero, but then a body
-    would follow, and no body is all zeros.
+    The range is a record, or only the record's header if that is unreadable. The last byte of a record is its end mark,
+    which is not zero. The last byte of a header may be zero, but then a body would follow, and no body is all zeros.
     """
     return not data[end - 1 :].strip(b"\0")

@@ -1,7 +1,7 @@
 """The write-ahead log: appends in groups, one sync per group, in files of bounded size.
 
-A group of batches is gathered in memory. One write and one sync make it durable, however many batches it has; a group
-of more than `GATHER_BYTES_MAX` takes several writes, and a group that ends one file and begins the next, several syncs.
+A group of batches is gathered in memory. Usually one write and one sync make it durable, however many batches it has. A
+group of more than `GATHER_BYTES_MAX` takes several writes. A group that spans several files takes several syncs.
 Each file names the zxid before its first one (`previous`). The epochs record names a new file before the first record
 in it is acknowledged, so recovery notices a missing file.
 """
@@ -69,7 +69,7 @@ class TransactionLog:
         self._file: DiskFile | None = disk.open(segments[-1].name) if segments else None
         """The newest file; None if the next append creates one."""
         self._seed = segments[-1].seed if segments else 0
-        """The initial checksum of the records in the newest file."""
+        """The `Segment.seed` of the newest file; without meaning if there is none."""
         self._end = self._written = self._synced = self._zeroed = end
         self._gathered: list[bytes] = []
         """The bytes of the newest file from `_written` to `_end`."""
@@ -146,9 +146,9 @@ class TransactionLog:
     # -- cutting ---------------------------------------------------------------------------------
 
     def truncate(self, zxid: Zxid) -> None:
-        """Remove everything after `zxid`. The log must hold `zxid`, or begin after it. On return the cut is durable.
+        """Remove everything after `zxid`, which must be in the log or be `start`. On return the cut is durable.
 
-        After a crash in between, the log ends at `zxid` or at some later transaction.
+        After a crash before the return, the log ends at `zxid` or at some later transaction.
         """
         if zxid == self.last:
             return
