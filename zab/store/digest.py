@@ -35,7 +35,7 @@ _BELOW_SYSTEM: Final = SYSTEM + "/"
 
 
 def digest_of(path: str, node: Znode) -> int:
-    """Return the summand of one node. It is 0 below /zookeeper: the statistics of quotas are not transactions."""
+    """Return the summand of one node. It is 0 below `/zookeeper`, as in ZooKeeper."""
     if path.startswith(_BELOW_SYSTEM):
         return 0
     return _continued(0 if path == ROOT else crc32(path.encode()), node)
@@ -55,7 +55,7 @@ class Digest:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self.changed: Mark = {}
-        """The nodes that have changed since the last `settle`, with their values at that time."""
+        """The paths that have changed since the last `settle`, with the node at that time (None: there was none)."""
         tree.marks.append(self.changed)
         self._known: dict[str, tuple[int, int]] = {}
         """The CRC of the path and the CRC of the node, for recently changed nodes: at most `KNOWN_MAX` nodes."""

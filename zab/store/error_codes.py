@@ -1,6 +1,6 @@
 """The error codes of ZooKeeper's protocol.
 
-An error is a value: a refused create is an ordinary result, with its place in the order of replies.
+A failed request is answered like any other: its reply contains a code, and keeps its place in the order of replies.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ErrorCode(IntEnum):
 
 
 class RequestFailed(Exception):
-    """The error of the first check that a request does not pass. The client receives `code`."""
+    """Raised by the first check that a request, or an operation of a multi, does not pass. The result is `code`."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)

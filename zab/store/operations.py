@@ -19,7 +19,7 @@ A client's request is a number and a plain tuple of fields, in the protocol's or
     SET_WATCHES2                        (zxid, data, exist, child, persistent, recursive)
     WHO_AM_I, CLOSE_SESSION             ()
 
-Only servers send these to each other:
+Only servers send these, to the leader:
 
     CLOSE_SESSION                       (epoch,), sent by the leader of that epoch when the session has expired there
     DELETE_CONTAINER                    (path,)
@@ -71,9 +71,9 @@ class Op(IntEnum):
     WHO_AM_I = 107
 
     ERROR = -1
-    """The type of a failed operation's result, and of the transactions of a RECONFIG and of most failed requests.
+    """Not an operation, but the type of an operation's result if its multi failed.
 
-    It is not an operation.
+    The leader turns most failed requests, and every RECONFIG, into a transaction of this type.
     """
     CREATE_SESSION = -10
     CLOSE_SESSION = -11

@@ -29,7 +29,7 @@ class OutstandingChanges:
         self.records: dict[str, Record] = {}
         """path -> the newest outstanding (zxid, node)"""
         self.order: deque[tuple[int, str]] = deque()
-        """(zxid, path) of every node that was put and is not applied, in order. This includes all records."""
+        """(zxid, path) of each `put` not yet applied or rolled back, in order. Contains all paths of `records`."""
 
     def __len__(self) -> int:
         return len(self.order)
@@ -56,7 +56,7 @@ class OutstandingChanges:
         return len(self.order)
 
     def roll_back(self, position: int, undo: Undo) -> None:
-        """Restore every path that a failed multi touched, including parents, to its entry before the multi."""
+        """Give each path that a failed multi changed, including parents, its earlier record, or none if it had none."""
         while len(self.order) > position:
             self.order.pop()
         for path, record in reversed(undo):

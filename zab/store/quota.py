@@ -26,16 +26,16 @@ BYTES_HARD: Final = "byteHardLimit"
 
 
 PARSED_BYTES_MAX: Final = 1_024
-"""The maximum length of data that is parsed: several times the length that ZooKeeper's clients write.
+"""The maximum length of quota data that is parsed: several times the length that ZooKeeper's clients write.
 
-Each change below a limited path parses the data of the quota nodes.
+The bound limits the cost of a change below a limited path, which parses the data of the quota nodes.
 """
 
 
 def parse(data: bytes | None) -> dict[str, int]:
-    """Return the values by key, without those that are no numbers. Clients may write anything.
+    """Return the values by key. An empty value counts as -1. Other values that are not integers are left out.
 
-    Data of more than `PARSED_BYTES_MAX` bytes has no values.
+    Return no values if the data is longer than `PARSED_BYTES_MAX`: clients may write anything.
     """
     values: dict[str, int] = {}
     if data is None or len(data) > PARSED_BYTES_MAX:
@@ -67,7 +67,10 @@ def stats_path(path: str) -> str:
 
 
 def starts_measuring(path: str) -> bool:
-    """Return True if this is a node of statistics: its creation makes every server measure the subtree of the quota."""
+    """Return True if this is a node of statistics.
+
+    Its creation makes every server measure the subtree of the quota, unless the node is directly below `QUOTA`.
+    """
     return path.startswith(BELOW) and path.endswith("/" + STATS)
 
 
@@ -158,7 +161,7 @@ class Quotas:
     # -- checks ------------------------------------------------------------------------------------
 
     def covering(self, path: str) -> str | None:
-        """Return the nearest path with limits from `path` up, or None. As in ZooKeeper, the root covers only itself."""
+        """Return the nearest path with limits from `path` up, or None. The root cannot have limits."""
         if path in self.limited:
             return path
         for ancestor in ancestors_of(path):

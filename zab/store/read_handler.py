@@ -63,7 +63,7 @@ NO_ROOM: Final[ReadResult] = (int(ErrorCode.QUOTA_EXCEEDED), None)
 PART_BYTES: Final = 81
 """The bytes of a GET_DATA result in a multiRead's reply without the data: header, length and stat.
 
-Results of GET_CHILDREN and errors are shorter, but count as much.
+An error, or a result of GET_CHILDREN without its names, is shorter but counts as much.
 """
 NAME_BYTES: Final = 4
 
@@ -175,7 +175,7 @@ class ReadHandler:
         return _OK, [path for path in paths if path.startswith(prefix)]
 
     def multi_read(self, client: Client, fields: Fields) -> ReadResult:
-        """Answer each operation, GET_DATA or GET_CHILDREN, on its own.
+        """Answer each operation on its own. Only GET_DATA and GET_CHILDREN are allowed.
 
         As in ZooKeeper, no operation adds a watch, even if it asks for one.
         """
@@ -224,11 +224,11 @@ class ReadHandler:
         persistent: Sequence[str] = (),
         recursive: Sequence[str] = (),
     ) -> ReadResult:
-        """Add the watches of a client that has reconnected, and deliver the events that it missed after zxid `seen`.
+        """Add the watches of a client that has reconnected, and fire each one-shot watch whose event the client missed.
 
         The rule of ZooKeeper's DataTree.setWatches: a one-shot watch fires at once if its node was deleted, created or
-        changed after `seen`; otherwise it is added. A persistent watch is added, and the client gets no event for the
-        changes since `seen`. Do nothing and return `NO_ROOM` if the limits have no room for all watches.
+        changed after zxid `seen`; otherwise it is added. Persistent and recursive watches are added, and do not fire
+        for changes since `seen`. Do nothing and return `NO_ROOM` if the limits have no room for all watches.
         """
         nodes, watches = self._nodes, self._watches
         more = sum(map(weight_of_all, (data, exist, child, persistent, persistent, recursive)))

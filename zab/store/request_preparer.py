@@ -71,9 +71,9 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""After N measured nodes, measuring pauses for N / `MEASURED_PER_MS` ms, so it takes about a tenth of the time at most.
+"""After a subtree of N nodes is measured, no other subtree may be measured for N / `MEASURED_PER_MS` ms.
 
-`MEASURE_PAUSE_MS_MAX` bounds the pause.
+So measuring takes about a tenth of the time at most, unless `MEASURE_PAUSE_MS_MAX` bounds the pause.
 """
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
@@ -88,7 +88,7 @@ class CurrentRequest:
 
     def __init__(self) -> None:
         self.session = self.cxid = self.server = 0
-        """The client's session and the number that the client has given to the request; the server that sent it."""
+        """The client's session, the number that the client gave the request, and the server that sent the request."""
         self.now_ms = 0
         """The time of the transaction, by the leader's wall clock."""
         self.local = False
@@ -124,7 +124,7 @@ class AppliedState:
 class RequestPreparer:
     """Prepares requests in order. All state but the applied state and `_measure_from_ms` is valid for one epoch.
 
-    Some attributes refer to parts of other attributes, because every request reads them.
+    Some attributes are parts of others, held directly because every request reads them.
     """
 
     __slots__ = (
@@ -165,7 +165,10 @@ class RequestPreparer:
         """Decodes bodies in the format of the client protocol."""
         self._settings = settings
         self._txn_bytes_max = txn_bytes_max - transactions.CHECKPOINT_HEAD.size
-        """The largest size of a transaction. `auth` in an ACL can make a transaction much larger than its request."""
+        """The largest size of a transaction without a checkpoint before it.
+
+        `auth` in an ACL can make a transaction much larger than its request.
+        """
         self._outstanding = outstanding
         """The changes that are prepared and not applied. Empty at the beginning of an epoch."""
         self._records = outstanding.records
@@ -218,8 +221,8 @@ class RequestPreparer:
         """Return the transaction for a request. A request that fails becomes a transaction with the error.
 
         The checks, in this order: the sender may request the operation; the session of a client's request is attached
-        to the sender, or local to it (a close may also be of a session that is gone); the body can be decoded; then the
-        checks of the operation.
+        to the sender, or local to it (a close may also be of a session that is gone); the leader prepares this
+        operation; the body can be decoded; then the checks of the operation.
         """
         flags, session, cxid, op, server, identities_bytes = _unpack_head(request)
         if epoch != self._epoch:
@@ -247,7 +250,7 @@ class RequestPreparer:
                 raise RequestFailed(ErrorCode.UNIMPLEMENTED)
             try:
                 fields = (self._decode if flags & FOREIGN else unpack_body)(op, request, start)
-            except Exception:  # the client sent a body that cannot be decoded
+            except Exception:  # the body cannot be decoded
                 raise RequestFailed(ErrorCode.MARSHALLING_ERROR) from None
             return handler(op, fields)
         except RequestFailed as failure:
@@ -271,7 +274,7 @@ class RequestPreparer:
         if current.session in self._owners:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
         current.local = bool(flags & LOCAL)
-        # The client and the expiry may both close a session. The second close finds nothing to do.
+        # The client and the expiry in the leader may both close a session. The second close finds nothing to do.
         if not current.local and op != Op.CLOSE_SESSION:
             raise RequestFailed(ErrorCode.SESSION_EXPIRED)
 
@@ -312,13 +315,14 @@ class RequestPreparer:
         )
         if fixed is None:
             raise RequestFailed(ErrorCode.INVALID_ACL)
-        # Before any change is recorded, because the leader could not send the transaction. Four bytes for a character.
+        # Refuse an ACL whose transaction the leader might be unable to send, before any change is recorded. A character
+        # takes at most four bytes.
         if len(self._current.raw) + 4 * sum([len(name) for _, _, name in fixed]) > self._txn_bytes_max:
             raise RequestFailed(ErrorCode.INVALID_ACL)
         return fixed
 
     def _check_quota(self, path: str, nodes: int, size: int) -> None:
-        """Report each limit that this change exceeds. Fail at the first hard limit of them if quotas are enforced."""
+        """Report the limits that this change exceeds. If quotas are enforced, fail after the first hard one."""
         for exceeded in self._quotas.exceeded(path, nodes, size):
             refused = exceeded.is_hard and self._settings.enforce_quota
             self._report_exceeded(exceeded, refused)
@@ -399,7 +403,8 @@ class RequestPreparer:
         if sequential:
             path = f"{path}{cversion:010d}"
             name = path.rpartition("/")[2]
-        # The parent exists, so its path is valid. Only the last name is new; below the root its slash may be doubled.
+        # The parent exists, so its path is valid, and only the last name must be checked. The exception is `//name`:
+        # its parent is the root, too.
         if (not name_is_valid(name) and path != ROOT) or path.startswith("//"):
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if path.count("/") > self._settings.path_depth_max:
@@ -441,9 +446,10 @@ class RequestPreparer:
     def _owner_of(self, op: int, flags: int, ttl: int) -> tuple[int, bool]:
         """Return the new node's `owner` field, and whether its name gets a sequence number.
 
-        ZooKeeper's rule: the flags must be known; flags with a TTL need `extended_types`; CREATE_TTL requires such
-        flags, and every other operation refuses them; a local session creates no ephemeral node. CREATE_CONTAINER makes
-        a container even if the flags name a persistent or an ephemeral node.
+        ZooKeeper's rule: the flags must be known; flags with a TTL need `extended_types` and a TTL in the valid range;
+        CREATE_TTL requires such flags, and every other operation refuses them; a local session creates no ephemeral
+        node. CREATE_CONTAINER makes a container even if the flags name a persistent or an ephemeral node. CREATE and
+        CREATE2 make a persistent node if the flags name a container.
         """
         if not CreateFlag.PERSISTENT <= flags <= CreateFlag.PERSISTENT_SEQUENTIAL_TTL:
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
@@ -515,7 +521,7 @@ class RequestPreparer:
         return txn
 
     def _delete_container(self, op: int, fields: Fields) -> bytes:
-        """Delete a container or TTL node, for the leader itself.
+        """Prepare the deletion of a container or TTL node, for the leader itself.
 
         Fail if the node is missing, has a child or is of another kind, or if its TTL has not passed since the last
         change of its data.
@@ -577,8 +583,8 @@ class RequestPreparer:
         """Prepare all operations or none. Each operation sees the effects of those before it.
 
         If one fails, every path that the multi has touched gets its earlier record back, and the transaction names the
-        failed operation: ZooKeeper's rollbackPendingChanges. The operation with which the transaction would become
-        larger than a frame fails with `BAD_ARGUMENTS`.
+        failed operation: ZooKeeper's rollbackPendingChanges. An operation fails with `BAD_ARGUMENTS` if the transaction
+        would exceed `_txn_bytes_max` with it.
         """
         operations = fields
         if not _PLAIN_PARTS.issuperset([op for op, _ in fields]):
@@ -638,10 +644,11 @@ class RequestPreparer:
         return txn
 
     def _close_session(self, op: int, fields: Fields) -> bytes:
-        """List the session's ephemeral nodes. The session creates no node after its close, so the list is complete.
+        """Prepare the close of a session and the deletion of its ephemeral nodes, which the transaction lists.
 
-        A leader that expires a session puts its epoch into the close. A later leader refuses to prepare this close,
-        because it may have received later pings of the session.
+        The list is complete, because the session creates no node after its close. A leader that expires a session puts
+        the leader's epoch into the request. In a later epoch the request is refused, because the leader of that epoch
+        may have received later pings of the session.
         """
         if fields and fields[0] != self._epoch:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
@@ -687,7 +694,7 @@ class RequestPreparer:
 
 
 def _as_decoded(op: int, fields: Fields) -> tuple[int, Fields]:
-    """Return an operation of a multi as ZooKeeper decodes it: there the flags decide the kind of a create.
+    """Return an operation as ZooKeeper decodes it in a multi: the flags of a create may change its type.
 
     Fail with `MARSHALLING_ERROR` if ZooKeeper cannot decode the create, because of its flags or a null ACL.
     """

@@ -61,7 +61,10 @@ _EVERY: Final = 7
 
 
 LONG_PATH: Final = 256
-"""The number of characters of a path that count as one more watch against the limits. A path may have a megabyte."""
+"""An entry counts as one more against the limits for each full `LONG_PATH` characters of its path.
+
+A path may be a megabyte long.
+"""
 
 
 class _WatchTable:
@@ -109,7 +112,7 @@ class _WatchTable:
             self.long_of[watcher] = left
 
     def weight_of(self, watcher: Watcher) -> int:
-        """Return the number that the entries of this watcher count against the limits."""
+        """Return how much the entries of this watcher count against the limits."""
         return len(self.by_watcher.get(watcher, ())) + self.long_of.get(watcher, 0)
 
     def has(self, path: str, watcher: Watcher, mode: int) -> bool:
@@ -171,7 +174,7 @@ class _WatchTable:
 
 
 def weight(path: str) -> int:
-    """Return the number that a watch on this path counts against the limits."""
+    """Return how much an entry of this path counts against the limits."""
     return 1 + len(path) // LONG_PATH
 
 
@@ -352,7 +355,7 @@ class ServerWatches:
     def counts(self) -> tuple[int, int, int]:
         """The numbers of entries, of watched paths and of watchers.
 
-        An entry is a path and its watcher in one table. A watch that is in both tables counts twice.
+        An entry is a pair of path and watcher in one table. A persistent watch is in both tables, so it counts twice.
         """
         paths = self.data_paths.keys() | self.child_paths.keys()
         return self.count, len(paths), len(self._data.by_watcher.keys() | self._child.by_watcher.keys())

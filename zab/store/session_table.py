@@ -41,9 +41,9 @@ class SessionTable:
 
 
 class SessionIds:
-    """Unique session ids: 8 bits of the server's id, then the time of its start (40 bits), then a count (16 bits).
+    """Unique session ids: the low 8 bits of the server's id, the time of its start (40 bits), and a count (16 bits).
 
-    The low 8 bits of the id are used, but 0 in place of 0xff. If the count overflows, it carries into the time.
+    The first byte is 0 if the low 8 bits are 0xff. If the count overflows, it carries into the time.
 
     `now_ms` must be greater than at any earlier start of this server; the wall clock will do.
     """

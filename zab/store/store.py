@@ -1,4 +1,4 @@
-"""The coordination store as a replicated machine: `prepare` at the leader, `apply` on every server.
+"""The coordination store as a replicated state machine: `prepare` at the leader, `apply` on every server.
 
     store = Store(deliver=queue_event)
     txn = store.prepare(request, view)         # leader
@@ -68,7 +68,7 @@ class Store:
     """The replicated state of the coordination store, and the leader's state for the preparation of requests."""
 
     kind: Final = "store"
-    """The kind of this machine, as data directories record it."""
+    """The kind of this state machine, as data directories record it."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Store:
         read_limits: ReadLimits = NO_READ_LIMITS,
         txn_bytes_max: int = TXN_BYTES_MAX,
     ) -> None:
-        """`reconfigure` checks a client's request for a change of membership. By default it refuses all."""
+        """`reconfigure` checks a client's request for a change of membership. By default it refuses every request."""
         self.settings = settings
         self.zxid = 0
         """The zxid of the last applied transaction or membership. It only grows, except by `restore`."""
@@ -94,9 +94,8 @@ class Store:
         self._outstanding = OutstandingChanges()
         """The changes that this server has prepared as the leader and that are not applied yet."""
         self._records = self._outstanding.records
-        """The dict inside `_outstanding`."""
         self._outstanding_since = 0
-        """The zxid up to which applied changes were removed from `_outstanding`. `prepare` removes the later ones."""
+        """`self.zxid` when `prepare` last removed applied changes from `_outstanding`."""
         self.report_exceeded: ReportExceeded = ignore_exceeded
         """Called at the leader if a request exceeds a limit of a quota."""
         self._preparer = RequestPreparer(
@@ -145,7 +144,7 @@ class Store:
         self.reads.switch_to(tree)
         self.state_replaced()
 
-    # -- for a machine around this store -----------------------------------------------------------
+    # -- for subclasses ----------------------------------------------------------------------------
 
     def state_replaced(self) -> None:
         """Hook: called at the start and in each `restore`, once tree, sessions and handlers are new objects."""
@@ -154,7 +153,7 @@ class Store:
         """Hook: called after the application of a transaction whose zxid is a multiple of `CHECKPOINT_EVERY`."""
 
     def wrap_handler(self, kind: int, wrap: Callable[[Handler], Handler]) -> None:
-        """Replace the handler of a kind of transaction until the state is replaced."""
+        """Replace the handler of a kind of transaction by `wrap(handler)`, until `restore` replaces all handlers."""
         self._handlers[kind] = wrap(self._handlers[kind])
 
     # -- the leader --------------------------------------------------------------------------------
@@ -164,7 +163,7 @@ class Store:
         return self.prepare_at(request, view.zxid, view.epoch, view.now_ms)
 
     def prepare_at(self, request: bytes, zxid: int, epoch: int, now_ms: int) -> bytes:
-        """Do the same as `prepare`, without a view object, because this is called for each request."""
+        """Do the same as `prepare`, without a view object, which would cost too much for each request."""
         if self._outstanding_since != self.zxid:
             self._outstanding_since = self.zxid
             self._outstanding.applied(self.zxid)
@@ -231,7 +230,7 @@ class Store:
             self.mismatch = Mismatch(zxid, leaders, ours)
 
     def configure(self, zxid: int, text: bytes, *, applied: bool = False) -> None:
-        """Store the membership in force in `/zookeeper/config`.
+        """Write the current membership to `/zookeeper/config`.
 
         The consensus interprets changes of the membership itself, so they arrive here and not through `apply`.
         `applied` is True if everything before `zxid`, the membership's place in the history, has been applied.

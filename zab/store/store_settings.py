@@ -50,7 +50,7 @@ DEFAULT_SETTINGS: Final = StoreSettings()
 
 
 class ReadLimits(Protocol):
-    """The limits of one server's clients for reads and watches. None: no limit."""
+    """The limits of the reads and watches of one server's clients. None: no limit."""
 
     @property
     def multi_read_bytes_max(self) -> int | None: ...

@@ -9,7 +9,7 @@ the node of a path at the start is in the mark, or, if it has not changed, still
     the last   [number of nodes, digest]
 
 A node is (path, data, number of its ACL, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime, version, cversion,
-aversion, owner). Most differences are 0, which takes one byte here and no object in memory.
+aversion, owner). Most differences are 0. A 0 takes one byte in the chunk, and `read` makes no new number object for it.
 """
 
 from __future__ import annotations

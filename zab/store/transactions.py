@@ -43,7 +43,7 @@ HEAD: Final = Struct(">Bqiq")
 SET_DATA_HEAD: Final = Struct(">BqiqiIi")
 """..., version, bytes of path, bytes of data (-1: null)"""
 CREATE_HEAD: Final = Struct(">BqiqiqIiI")
-"""..., parent's cversion, owner, bytes of path, bytes of data (-1: null), bytes of acl"""
+"""..., parent's cversion, owner, bytes of path, bytes of data (-1: null), bytes of acl (0: `acl.OPEN`)"""
 SET_ACL_HEAD: Final = Struct(">BqiqiI")
 """..., version, bytes of path; the acl is the rest"""
 CHECK_HEAD: Final = Struct(">Bqiqi")

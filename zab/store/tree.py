@@ -21,7 +21,7 @@ from zab.store.znode import CONTAINER, EMPTY_ROOT, INT_MAX, Znode, is_session
 
 Paths: TypeAlias = dict[str, None]
 Mark: TypeAlias = dict[str, Znode | None]
-"""path -> the node when the mark was added, for each path that has changed since; None: there was no node"""
+"""path -> its node when the mark was added or last cleared (None: it had none), for each path that has changed since"""
 
 BESIDE_A_PATH_BYTES: Final = 64
 """The amount that an ephemeral node adds to `Tree.ephemeral_bytes` beside the characters of its path."""
@@ -37,7 +37,7 @@ class Tree:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {}
-        """The znodes by path. The parent of each znode but the root is here, too, and counts it among its children."""
+        """The znodes by path: each znode but the root has its parent here, whose `children` field counts it."""
         self.children: dict[str, Paths] = {}
         """The children's names (not paths) by path of the parent; no entry for a node without children."""
         self.ephemerals: dict[int, Paths] = {}
