@@ -135,7 +135,7 @@ class LeaderElection:
         self.round = last_round + 1
         """The round of this election. It changes when this server joins the round of another voter."""
         self.proposal = own
-        """The best vote of the round so far, except for vetoed leaders. `NO_VOTE` if there is none, or without `_votes`."""
+        """The best vote of the round so far, except for vetoed leaders; `NO_VOTE` without one, or without `_votes`."""
         self.outgoing: list[ServerId] = []
         """Servers to which the node sends the current proposal; it then empties the list."""
         self.decision: Vote | None = None

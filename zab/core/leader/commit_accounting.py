@@ -74,8 +74,9 @@ class CommitAccounting:
             return False
         assert log_state.ensemble is pending, "a change is in force from its commit on"
         if last > zxid:
-            # Servers hold the proposals after the change without knowing that it is in force. So a quorum of the new
-            # membership alone must not commit them.
+            # A server may acknowledge the proposals after the change before it knows that the change is in force. If
+            # only the new membership gives it a vote, a new leader may then overrule it: see
+            # `LeaderQuorums.may_know_more`. So a quorum of the new membership alone must not commit these proposals.
             self.joint = active, last
         return True
 
