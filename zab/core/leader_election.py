@@ -1,8 +1,8 @@
 """Fast leader election: the voters agree on the server with the newest history before they follow it.
 
 A vote is no promise. A wrong winner only costs time, because discovery refuses a leader that lacks committed history. A
-`LeaderElection` lasts until its decision, or until the node replaces it because of another membership. The node keeps
-the number of its last round for the next election.
+`LeaderElection` lasts until its decision, or until the node replaces it, for example because of another membership. The
+node keeps the number of its last round for the next election.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Vote(NamedTuple):
 
 
 NO_VOTE = Vote(Epoch(-1), UNKNOWN, ServerId(-1))
-"""The proposal of a server without a valid vote. It is less than every valid vote, and no server counts it."""
+"""The proposal of a server that has no candidate. It is less than every other vote, and no other server counts it."""
 
 
 @frozen
 class ReceivedVote:
-    """The last vote of a server in this election."""
+    """A server's vote, with the round and the state that the server had when it sent the vote."""
 
     vote: Vote
     round: int
@@ -135,18 +135,18 @@ class LeaderElection:
         self.round = last_round + 1
         """The round of this election. It changes when this server joins the round of another voter."""
         self.proposal = own
-        """The best vote of the round so far."""
+        """The best vote of the round so far, except for vetoed leaders; `NO_VOTE` without one, or without `_votes`."""
         self.outgoing: list[ServerId] = []
         """Servers to which the node sends the current proposal; it then empties the list."""
         self.decision: Vote | None = None
         """The vote that has won, which ends the election; None until then."""
         self._me = me
         self._own = own
-        """This server's own vote; `NO_VOTE` if it has none."""
+        """The vote for this server itself; `NO_VOTE` if it is no candidate."""
         self._electorate = Electorate(me, views)
         self._settings = settings
         self._received: dict[ServerId, ReceivedVote] = {}
-        """The last vote of each voter in this round, in any state. Includes this server's own vote if `_votes`.
+        """The last vote of each voter in this round, in any state. Includes this server's proposal if `_votes`.
 
         Without `_votes`, the votes may be of any round.
         """
@@ -160,7 +160,7 @@ class LeaderElection:
         self._pending: PendingDecision | None = None
         """Set while a quorum agrees on a vote and better votes may still arrive; else None."""
         self._votes = votes
-        """False if this server has no valid vote: it follows the leader that the others agree upon."""
+        """False if this server is no voter, or may lack history or promises. It then joins the leader of the others."""
         self._vetoed = vetoed
         """Leaders that this server neither votes for nor follows, with the time at which each veto ends."""
         self.sources = {me}
@@ -178,9 +178,9 @@ class LeaderElection:
         return self._electorate.is_quorum_of_all(self.sources)
 
     def silent_peers(self, now: Millis) -> frozenset[ServerId]:
-        """Return the other voters that have sent nothing since this election began.
+        """Return the other voters that have sent no notification since this election began.
 
-        The result is empty until the election has lasted for init_limit. A reachable voter would have answered at once.
+        The result is empty until the election has lasted for init_limit. A reachable voter answers much sooner.
         """
         lasts = now - self.began >= self._settings.init_ms
         return frozenset(self._electorate.peers) - self.sources if lasts else frozenset()
@@ -230,7 +230,8 @@ class LeaderElection:
     def _handle_looking(self, source: ServerId, received: ReceivedVote, now: Millis) -> None:
         """Count the vote of a server that is LOOKING, as ZooKeeper's FastLeaderElection does.
 
-        - A vote of an earlier round is not counted; its sender is answered, so that it catches up.
+        - A vote of an earlier round is not counted if this server has a proposal; the sender is answered, so that it
+          catches up.
         - This server joins a later round with the better of the received vote and its own.
         - In the same round a better vote is adopted and sent to all voters.
         """
@@ -266,7 +267,7 @@ class LeaderElection:
         return self._vetoed.get(leader, now) > now
 
     def _handle_without_vote(self, source: ServerId, received: ReceivedVote, now: Millis) -> None:
-        """Follow the leader that the others agree upon, in any round, if this server has no vote of its own."""
+        """Count a LOOKING server's vote of any round. If a quorum agrees with it, decide for it after a short wait."""
         self._received[source] = received
         if self._pending is not None and self._pending.vote != received.vote:
             self._pending = None
@@ -314,7 +315,7 @@ class LeaderElection:
         return self._electorate.is_quorum_of_all(agreeing)
 
     def _is_followed(self, votes: Mapping[ServerId, ReceivedVote], received: ReceivedVote) -> bool:
-        """Return whether a leader has confirmed that it leads, and has a quorum of a membership that this server knows.
+        """Return whether a quorum of one known membership agrees with this vote, and its leader confirms that it leads.
 
         One membership is enough: a change that only this server has logged must not keep it from following that leader.
         """

@@ -72,7 +72,7 @@ class Barriers:
                 self._out.send(learner.sid, message)
 
     def ask_all(self) -> None:
-        """Send one ping for all barriers that were requested in this turn, and answer those that need no more pongs."""
+        """Ping each learner once for all barriers of this turn, then answer the barriers that wait for nothing more."""
         if not self._waiting:
             return
         if self._waiting[-1].ping is None:
@@ -84,6 +84,8 @@ class Barriers:
 
     def release(self) -> None:
         """Answer the barriers in order: each needs a quorum of pongs, and the leader's own also needs its zxid applied.
+
+        The leader counts in the quorum without a pong.
 
         A pong proves that its sender still followed this leader after the request. A newer leader can commit only after
         a quorum has promised its epoch, and a server that has promised it answers no ping of this leader any more.

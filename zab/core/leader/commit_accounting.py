@@ -20,7 +20,7 @@ class CommitAccounting:
     Each zxid needs a quorum of every membership that applies to it:
 
     - the *active* membership always applies;
-    - a *pending* change applies to itself and to everything after it;
+    - the *pending* membership, if any, applies to the change that proposes it and to everything after that change;
     - the *joint* membership, which a change has just replaced, applies to everything that was proposed before the
       change was in force.
     """
@@ -31,15 +31,16 @@ class CommitAccounting:
         """The learners that are linked to the leader, with the last zxid that each has acknowledged."""
         self._epoch = epoch
         self.joint: tuple[Ensemble, Zxid] | None = None
-        """The former membership, and the last zxid that needs a quorum of it. None if no zxid needs it any more."""
+        """The former membership, and the last zxid that needs a quorum of it; None if no zxid does."""
 
     def reached(self) -> Zxid | None:
         """Return the newest zxid that can be committed now, or None if there is none after the committed one.
 
         Also end `joint` once a quorum of the former membership has acknowledged the last zxid that needs it.
 
-        - A pending change is committed separately. Zxids before it need a quorum of the active membership only; the
-          change and later zxids need quorums of both. Proposals after the change are committed once it is in force.
+        - Of the active and the pending membership, zxids before the change need a quorum of the active one only. The
+          change and later zxids need quorums of both.
+        - The result never exceeds a pending change: later zxids are committed once the change is in force.
         - A zxid with counter 0 is no transaction, so it is never returned.
         """
         log_state = self._log_state
@@ -73,8 +74,9 @@ class CommitAccounting:
             return False
         assert log_state.ensemble is pending, "a change is in force from its commit on"
         if last > zxid:
-            # Servers hold the proposals after the change without knowing that it is in force. So a quorum of the new
-            # membership alone must not commit them.
+            # A server may acknowledge the proposals after the change before it knows that the change is in force. If
+            # only the new membership gives it a vote, a new leader may then overrule it: see
+            # `LeaderQuorums.may_know_more`. So a quorum of the new membership alone must not commit these proposals.
             self.joint = active, last
         return True
 

@@ -41,9 +41,9 @@ class Leader:
         self._settings = log_state.settings
         self._sync_ms = log_state.settings.sync_ms
         self._vote = log_state.epoch, log_state.last
-        """The epoch and the end of the history with which this server was elected."""
+        """The epoch and the end of this server's history when the attempt began."""
         self._tick_at = now + self._settings.tick_ms // 2
-        """The time of the next periodic ping; barriers send more."""
+        """The time of the next periodic ping. Barriers send further pings."""
         self._odd_tick = False
         """Toggled whenever `_tick_at` is reached. When it becomes False, the leader checks that a quorum follows."""
         self.enter(LeaderDiscovery(self, now))
@@ -58,7 +58,7 @@ class Leader:
 
     @property
     def synced(self) -> tuple[ServerId, ...]:
-        """The learners that have the initial history of this epoch, in the order of their ids."""
+        """The learners that have acknowledged NEWLEADER, in the order of their ids."""
         return tuple(sorted(sid for sid, each in self.learners.items() if each.step is LearnerStep.SYNCED))
 
     @property
@@ -189,7 +189,7 @@ class Leader:
         self.barriers.ask(self.log_state.me, token)
 
     def flush(self, now: Millis) -> None:
-        """Do what is due once at the end of a turn, not for each message, such as pings and new synchronizations."""
+        """End a turn: begin the waiting synchronizations, let the phase act, and ping for and answer barriers."""
         phase, handshake = self.phase, self.handshake
         if handshake.has_waiting and phase.synchronizes:
             assert phase.epoch is not None
@@ -201,16 +201,16 @@ class Leader:
     # -- the handshake with each learner, the same in every phase --------------------------------------
 
     def _on_follower_info(self, learner: LearnerState, message: FollowerInfo, now: Millis) -> None:
-        """Accept a learner, unless it is a member that has promised a newer epoch, or has a newer membership.
+        """Accept a learner, unless its promised epoch or its membership is too new.
 
-        A member that has promised a newer epoch can never follow this leader, but a quorum may need it. So the attempt
-        to lead ends, and the next leader chooses a still newer epoch. A membership with a newer epoch proves that a
-        newer epoch was promised.
+        Once this leader has chosen its epoch, a member that has promised a newer epoch can never follow it, but a
+        quorum may need that member. So the attempt to lead ends, and the next leader chooses a still newer epoch. A
+        membership whose version has a newer epoch proves that a newer epoch was promised.
 
-        A learner with a newer membership is refused before the initial history is decided. Afterwards the initial
+        A learner with a newer membership is refused until the initial history is decided. From then on, the initial
         history contains every membership that was in force before the epoch, unless a majority of the disks lost their
-        data. So the learner is then accepted, unless it has promised a newer epoch: it compares the histories, and can
-        veto.
+        data. In that case the learner must compare the histories and can veto, so it is accepted, unless it has
+        promised a newer epoch.
         """
         learner.require(LearnerStep.CONNECTED, message)
         log_state, phase, membership = self.log_state, self.phase, message.ensemble_version
@@ -233,9 +233,11 @@ class Leader:
     def _on_ack_epoch(self, learner: LearnerState, message: AckEpoch, now: Millis) -> None:
         """Take a promise, or end the attempt to lead if the learner has a newer history that may be committed.
 
-        This server must not lead without such transactions (Zab, discovery: a leader has the newest history of a
-        quorum). Once a quorum has adopted the initial history, transactions outside of it cannot be committed, unless
-        disks were lost. So the attempt then continues, and the leader logs that it overrules a learner whose promise
+        A leader must have the newest history of a quorum (Zab, discovery). A learner ends the attempt only if its
+        promise counts, or if it can have lost neither promises nor history.
+
+        Once a quorum has adopted the initial history, older transactions outside of it cannot be committed, unless
+        disks were lost. Then the attempt continues, and the leader logs that it overrules a learner whose promise
         counts and whose epoch is newer.
         """
         learner.require(LearnerStep.ASKED, message)
@@ -262,7 +264,7 @@ class Leader:
         self.phase.synced(learner, now)
 
     def _on_veto(self, learner: LearnerState, message: Veto, now: Millis) -> None:
-        """Drop a learner that keeps committed transactions which this server lacks, or end the attempt to lead.
+        """Hang up on a learner that keeps committed transactions which this server lacks, or end the attempt to lead.
 
         The attempt ends if the learner has a vote and the initial history is not decided. This server can lack
         committed transactions only if a majority of the disks lost their data.

@@ -58,13 +58,13 @@ class LeaderBroadcast(LeaderPhase):
         """The end of the initial history. The leader serves once it has applied everything up to here."""
         self._commits = CommitAccounting(role.log_state, role.learners, epoch)
         self._outstanding: deque[tuple[Zxid, int, int]] = deque()
-        """Proposals that are not committed: last zxid, transactions and bytes of each batch, in order."""
+        """The uncommitted proposals: last zxid, number of transactions and number of bytes of each batch, in order."""
         self._outstanding_count = 0
         """The number of transactions in `_outstanding`."""
         self._outstanding_bytes = 0
         """The number of bytes in `_outstanding`."""
         self._may_readmit = any(learner.forgotten for learner in role.learners.values())
-        """True if a `forgotten` learner has connected, and may wait to be readmitted."""
+        """True once a `forgotten` learner has promised the epoch: each later turn looks for servers to readmit."""
 
     @property
     def serving(self) -> bool:
@@ -74,7 +74,10 @@ class LeaderBroadcast(LeaderPhase):
         return self._log_state.ensemble
 
     def establish(self, membership: Ensemble) -> None:
-        """Put the membership of the epoch into force, commit the initial history, and notify the learners."""
+        """Put the membership of the epoch into force, commit the initial history, and notify the learners.
+
+        Then end the attempt to lead if this server has no vote.
+        """
         log_state = self._log_state
         self._out.note("established", epoch=self.epoch, initial=show(self._initial))
         log_state.partial.drop()
@@ -104,10 +107,11 @@ class LeaderBroadcast(LeaderPhase):
             self._readmit(now)
 
     def _readmit(self, now: Millis) -> None:
-        """Propose the same membership again, to readmit synchronized servers that may have lost promises.
+        """Propose the active membership again, to readmit synchronized voters that may have lost promises, if any.
 
-        The membership is decided without the votes of these servers, and its commit voids their forgotten promises. An
-        observer that a change of membership made a voter has to reconnect first.
+        Do nothing while a change is pending. The proposal is decided without the votes of these voters, and its commit
+        voids the promises that they may have lost. A learner that joined as an observer and has become a voter must
+        reconnect first.
         """
         waiting = [
             learner.sid
@@ -127,7 +131,7 @@ class LeaderBroadcast(LeaderPhase):
             self._role.end("a quorum no longer follows")
         elif joint is not None and not joint[0].is_quorum([*following, self._log_state.me]):
             # Outstanding proposals need a quorum of the former membership, too, and too few of its servers follow. A
-            # new epoch can begin without them.
+            # new epoch does not need that quorum.
             self._role.end("a quorum of the former membership no longer follows")
 
     # -- proposals -----------------------------------------------------------------------------------
@@ -154,7 +158,7 @@ class LeaderBroadcast(LeaderPhase):
     def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
         """Propose a membership and return its zxid.
 
-        Raise ConfigError or a subclass of it if the change is impossible, and NotLeader if the epoch has no zxid left.
+        Raise ConfigError or a subclass of it if the change is refused, and NotLeader if the epoch has no zxid left.
         The membership comes into force when quorums of the old and the new one have acknowledged it.
         """
         log_state, quorums = self._log_state, self._role.quorums
@@ -241,8 +245,8 @@ class LeaderBroadcast(LeaderPhase):
         """Commit up to `zxid` and notify the learners. Return whether that ended the attempt to lead.
 
         A follower receives Commit, or CommitAndActivate for a membership change. An observer receives transactions only
-        when they are committed, as Inform or InformAndActivate. For the transactions that it holds from its
-        synchronization, it receives the same messages as a follower.
+        when they are committed, as Inform or InformAndActivate. For uncommitted transactions that its synchronization
+        brought, it receives Commit or CommitAndActivate, too.
         """
         log_state = self._log_state
         before = log_state.committed
@@ -284,8 +288,8 @@ class LeaderBroadcast(LeaderPhase):
     def _designate(self, zxid: Zxid) -> ServerId:
         """Return the leader for the membership that was just activated.
 
-        It is this server if it has a vote. Otherwise it is the synchronized voter that has acknowledged most; if none
-        of them has acknowledged the change, the last voter.
+        It is this server if it has a vote. Otherwise it is the synchronized voter that has acknowledged most, or among
+        equals the one with the greatest id. If none has acknowledged the change, it is the voter with the greatest id.
         """
         log_state = self._log_state
         if log_state.me in log_state.ensemble.voters:

@@ -26,13 +26,13 @@ class LeaderDiscovery(LeaderPhase):
         self.epoch = None
         self.until = now + role.log_state.settings.init_ms
         self._membership = role.log_state.ensemble
-        """The active membership. If it had no version, the chosen epoch gives it its first version."""
+        """The active membership. The choice of the epoch may give it its first version (`LogState.ensemble_of`)."""
         self._promise: Ticket | None = None
         """The pending write of this server's own promise, or None."""
         self._promise_durable = False
         """True once this server's own promise is durable. No `LeaderInfo` is sent before."""
         self._promises: set[ServerId] = set()
-        """Servers that promised this epoch for the first time, and durably. Includes the leader."""
+        """Servers whose promise of this epoch is durable and counts (`AckEpoch.counts`). The leader is one of them."""
         self._histories: set[ServerId] = set()
         """Servers of `_promises` whose history is complete, and has no committed transaction that the leader lacks."""
         self._choose_epoch(now)

@@ -32,11 +32,11 @@ class LeaderRole(Protocol):
 
 
 class LeaderPhase:
-    """A phase of a leader. A phase overrides the methods of the events that concern it; the others do nothing."""
+    """A phase of a leader. By default it ignores events and refuses proposals."""
 
     name: ClassVar[str]
     synchronizes: ClassVar[bool] = True
-    """False in discovery: a learner that has promised the epoch waits there for a quorum of promises."""
+    """True if the phase synchronizes learners. In discovery they wait for a quorum of promises instead."""
     decided: ClassVar[bool] = False
     """True once a quorum has adopted the initial history: older transactions outside of it cannot be committed."""
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {}
@@ -45,7 +45,7 @@ class LeaderPhase:
     epoch: Epoch | None
     """The epoch of this leader; None until it is chosen."""
     until: Millis
-    """The attempt to lead ends at this time, unless the phase has ended or extended it before."""
+    """The attempt to lead ends at this time, unless the phase ends or extends the time before."""
 
     def __init__(self, role: LeaderRole) -> None:
         self._role = role
@@ -73,7 +73,10 @@ class LeaderPhase:
         """Handle a learner's acknowledgement of NEWLEADER."""
 
     def saved(self, ticket: Ticket, grew: bool, now: Millis) -> None:
-        """Handle the disk's report: writes up to `ticket` are durable. `grew` is True if they include transactions."""
+        """Handle the disk's report: writes up to `ticket` are durable.
+
+        `grew` is True if the newly durable writes include transactions or a snapshot.
+        """
 
     def check_quorum(self) -> None:
         """End the attempt to lead if too few learners follow."""

@@ -21,7 +21,7 @@ class LeaderQuorums:
         """The learners that are linked to the leader, by id. The leader adds and removes them."""
 
     def has(self, sids: Collection[ServerId], *, with_leader: bool = True) -> bool:
-        """Return whether these servers are a quorum of each membership; the leader counts as one of them by default."""
+        """Return whether these servers, by default with the leader, include a quorum of each membership."""
         counted = [*sids, self._log_state.me] if with_leader else sids
         return all(view.is_quorum(counted) for view in self._log_state.views)
 
@@ -30,23 +30,23 @@ class LeaderQuorums:
         return all(view.meets_every_quorum(sids) for view in self._log_state.views)
 
     def counting(self) -> list[ServerId]:
-        """Return the learners that are synced and hold all their promises."""
+        """Return the learners that have acknowledged NEWLEADER and can have lost no promises."""
         return [sid for sid, learner in self._learners.items() if learner.counts]
 
     def following(self) -> list[ServerId]:
-        """Return the learners to which the history was sent and that hold all their promises."""
+        """Return the learners to which NEWLEADER was sent and which can have lost no promises."""
         return [sid for sid, each in self._learners.items() if each.step >= _SYNCHRONIZING and not each.forgotten]
 
     def may_vote(self, sid: ServerId) -> bool:
-        """Return whether this server has a vote with a weight in the active membership or in a pending change."""
+        """Return whether this server has a vote of positive weight in the active membership or in a pending change."""
         return any(view.weight(sid) for view in self._log_state.views)
 
     def may_know_more(self, learner: LearnerState) -> bool:
         """Return whether transactions that the learner has and the leader lacks may be committed.
 
-        A voter of the active membership may always have such transactions. A voter of a pending change has them only if
-        it knows the change to be in force: it learns that before it acknowledges anything that a quorum of the new
-        membership alone decides.
+        They may if the learner is a voter of the active membership. If it is a voter only of a pending change, they may
+        if the learner knows the change to be in force: it learns that before it acknowledges any transaction that a
+        quorum of the new membership alone decides.
         """
         log_state = self._log_state
         if log_state.ensemble.weight(learner.sid):

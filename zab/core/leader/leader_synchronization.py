@@ -1,4 +1,4 @@
-"""Synchronization (Zab, phase 2): give a quorum the initial history of the epoch, and have it adopted."""
+"""Synchronization (Zab, phase 2): give a quorum the initial history, and wait until it has adopted the epoch."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class LeaderSynchronization(LeaderPhase):
         self.epoch = epoch
         self.until = now + role.log_state.settings.init_ms
         self._membership = membership
-        """The membership of the epoch, in force once the epoch is established."""
+        """The membership of the epoch. It comes into force with the epoch, unless it is in force already."""
         role.log_state.current = epoch
         self._adoption: Ticket | None = role.log_state.save_epochs()
-        """The pending write of the adopted epoch, which follows the whole history. None once it is durable."""
+        """The pending write of the adopted epoch, queued after the whole history. None once it is durable."""
 
     def membership(self) -> Ensemble:
         return self._membership
@@ -34,7 +34,7 @@ class LeaderSynchronization(LeaderPhase):
         self._role.handshake.announce(learner, self.epoch)
 
     def progressed(self, learner: LearnerState, now: Millis) -> None:
-        """Extend the phase if the progress is a voter's, and the learners that follow are a quorum."""
+        """Extend the phase if the learner has a vote, and the leader has a quorum with the learners that follow."""
         quorums = self._role.quorums
         if quorums.may_vote(learner.sid) and quorums.has(quorums.following()):
             self.until = now + self._log_state.settings.init_ms

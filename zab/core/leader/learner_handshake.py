@@ -71,7 +71,7 @@ class LearnerHandshake:
             return
         history = self._log_state.history
         if found is not None and history.digest_at(question.held.zxid) not in (None, found.digest):
-            found = None  # a file of another history
+            found = None  # the file belongs to another history
         learner.question, learner.found = None, found
         if found is None:
             learner.held = None
@@ -90,24 +90,25 @@ class LearnerHandshake:
                 self._synchronize(learner, epoch, membership, now)
 
     def _synchronize(self, learner: LearnerState, epoch: Epoch, membership: Ensemble, now: Millis) -> None:
-        """Send the learner the history that it lacks, then NEWLEADER. From then on it receives everything that is new.
+        """Send the learner the history that it lacks, then NEWLEADER. Later proposals and commits follow on the link.
 
-        This is one step, so that there is no gap between the history and the messages after it. The rule is Zab's
+        This is one step, so that there is no gap between the history and those messages. The rule is Zab's
         synchronization phase, with DIFF, TRUNC and SNAP as in ZooKeeper's LearnerHandler:
 
-        - The plan comes from the outlines of both histories (`zab.core.sync_plan`).
-        - If a snapshot is planned and the learner holds the beginning of one, only the rest is sent if `can_resume`
-          allows it and this server's disk has the file. The synchronization waits for the disk's answer.
+        - The plan comes from the leader's history and the learner's last zxid (`zab.core.sync_plan`).
+        - If a snapshot is planned, the learner holds the beginning of one, and `can_resume` allows it, this server's
+          disk is asked for that file. The synchronization waits for the answer. If the disk has the file, only the rest
+          is sent.
         - If the learner's history ends with transactions that the leader lacks, TRUNC is sent first, even before a
           snapshot: the learner can then veto if it knows them to be committed.
-        - Transactions before the window in memory are read from the log. If the leader does not know the digest before
-          them, the learner compares the digests after them.
-        - An observer receives only decided transactions: the initial history, and then the committed ones.
+        - Transactions that are no longer in memory are read from the log. If the leader does not know the digest at the
+          zxid where they begin, it sends the one at the zxid where they end, and the learner compares that.
+        - An observer receives the initial history and committed transactions, but no outstanding proposals.
         """
         ack = learner.ack_epoch
         assert ack is not None
         log_state, history, sid, last = self._log_state, self._log_state.history, learner.sid, ack.last
-        # An epoch has one leader. If another server gave the learner transactions of it, disks with promises were lost.
+        # An epoch has one leader. If another one gave the learner transactions of this epoch, promises were lost.
         foreign = last != UNKNOWN and epoch_of(last) == epoch and sid not in self._given
         how = plan(history, log_state.applied, last, self._settings, foreign)
         held, rest = learner.held, None
@@ -138,8 +139,7 @@ class LearnerHandshake:
             stop = min(history.base, until)
             self._out.send(sid, SendLog(start, stop))
             if digest is None and stop == history.base:
-                # The leader may not know the digest at `how.common`, but it knows this one, so the learner compares
-                # here.
+                # The leader does not know the digest at `how.common`. It knows this one, so the learner compares it.
                 self._out.send(sid, Diff(stop, history.digest_at(stop)))
             start = stop
         for batch in history.after(start, until):

@@ -29,7 +29,7 @@ class LearnerStep(IntEnum):
     PROMISED = 3
     """`AckEpoch` has arrived; the learner waits for its synchronization."""
     SYNCHRONIZING = 4
-    """History and NEWLEADER were sent. Every new proposal follows them on the link."""
+    """History and NEWLEADER were sent. Later proposals, or commits for an observer, follow them on the link."""
     SYNCED = 5
     """NEWLEADER is acknowledged. From here on the learner may acknowledge proposals."""
 
@@ -58,11 +58,11 @@ class LearnerState:
     held: SnapHeld | None = None
     """The part of a snapshot that the learner holds; None without one, or if this server's disk has no such file."""
     question: FindSnapshot | None = None
-    """The pending question to the disk; the synchronization begins only after the answer. None without a question."""
+    """The pending question to the disk, or None. The synchronization begins only after the answer."""
     found: FoundSnapshot | None = None
     """The snapshot file on this server's disk that begins with `held`; None if none was found yet."""
     sync_began: Millis = 0
-    """The time at which history was sent. Valid from SYNCHRONIZING on."""
+    """The time at which NEWLEADER was queued after the history. Valid from SYNCHRONIZING on."""
     synced_until: Zxid = NOTHING
     """The end of the history that the synchronization brings. Valid from SYNCHRONIZING on."""
     moved: int = 0
@@ -72,7 +72,7 @@ class LearnerState:
     acked: Zxid = NOTHING
     """The learner has everything up to this zxid on disk. Never goes back; at least `synced_until` once SYNCED."""
     behind: tuple[Zxid, Millis] | None = None
-    """A proposal that the learner must acknowledge, and the time of the last progress towards it; None without one."""
+    """A zxid that the learner must acknowledge, and the time of the last progress towards it; None if none is due."""
     pong: int = 0
     """The highest number of a ping that the learner has answered."""
 

@@ -45,7 +45,7 @@ class Learner:
         self.veto: Veto | None = None
         """The veto with which this server keeps its history and leaves the leader. Set with `over`."""
         self.designated: ServerId | None = None
-        """The server to follow next, if that is decided. Set with `over`."""
+        """The server to lead next, if that is decided. Set with `over`."""
         self._out = log_state.out
         self._attempts = 0
         """The number of times that the leader was dialled; at most DIAL_ATTEMPTS."""
@@ -107,7 +107,7 @@ class Learner:
             self.end(f"{lost}, after {self._attempts} attempts" if self.phase.may_redial else lost)
 
     def leave(self) -> None:
-        """Hang up and fail all barriers. Only the writes that were handed to the disk outlive this attempt."""
+        """Hang up, keep a partly received snapshot on the disk, and fail all barriers, because this attempt is over."""
         self.log_state.partial.keep()
         if self._dialled:
             self._out.links.append(HangUp(self.leader, dialled=True))
@@ -140,7 +140,7 @@ class Learner:
         handler(taker, message)
 
     def progress(self, source: ServerId, moved: int, now: Millis) -> None:
-        """Record the bytes that the link from the leader has received so far. Newly received bytes are progress."""
+        """Record the bytes that came from the leader so far. While its history arrives, new bytes are progress."""
         if source == self.leader and moved > self._moved:
             self._moved = moved
             if self.phase.receiving:

@@ -1,7 +1,7 @@
 """Broadcast (Zab, phase 3): log each proposal, acknowledge what is durable, apply what is committed.
 
-Between the acknowledgement of NEWLEADER and UPTODATE a learner acknowledges proposals already. But it applies no
-committed transaction, because it has not learned yet that a quorum has adopted the epoch.
+Between the acknowledgement of NEWLEADER and UPTODATE, a follower acknowledges proposals already. But a learner applies
+no committed transaction before UPTODATE, which reports that a quorum has adopted the epoch.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class LearnerAcknowledged(_AdoptedPhase):
     ) -> None:
         super().__init__(role, epoch, brought, acked)
         self._membership = membership
-        """The membership of the epoch, in force once the epoch is established."""
+        """NEWLEADER's membership. It comes into force at UPTODATE, unless it is in force already."""
         self._commit_seen = commit_seen
-        """The newest commit so far. Its transactions are applied after UPTODATE."""
+        """The newest zxid that the leader has reported as committed. Everything up to it is applied after UPTODATE."""
 
     def on_commit(self, message: Commit) -> None:
         self._log_state.note_decided(message.zxid)
@@ -85,8 +85,7 @@ class LearnerBroadcast(_AdoptedPhase):
     def __init__(self, role: LearnerRole, epoch: Epoch, brought: Zxid, acked: Zxid, serve_from: Zxid) -> None:
         super().__init__(role, epoch, brought, acked)
         self._serve_from = serve_from
-        """The committed zxid when this server joined. The server serves once it has applied everything up to this zxid.
-        """
+        """The committed zxid in UPTODATE. The server serves once it has applied everything up to this zxid."""
 
     @property
     def serving(self) -> bool:
@@ -108,8 +107,8 @@ class LearnerBroadcast(_AdoptedPhase):
     def _check_readmission(self) -> None:
         """Regain the vote when a membership that was proposed after this server's synchronization is decided.
 
-        The membership was decided without this server's vote, so a quorum has it in the history. A candidate to which
-        this server once made a promise needs a member of that quorum. That member has a newer history than the
+        The membership was decided without this server's vote, so a quorum of others has it in the history. A candidate
+        to which this server once made a promise needs a member of that quorum. That member has a newer history than the
         candidate, so the candidate gives up. So the forgotten promises are void.
 
         The membership must be newer than the leader's history at NEWLEADER: the candidate may have that history, too.

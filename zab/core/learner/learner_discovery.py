@@ -41,9 +41,9 @@ class LearnerDiscovery(LearnerPhase):
         self._promise: Ticket | None = None
         """The pending write of the promise; None until `LeaderInfo` arrives."""
         self._counts = False
-        """True if the leader may count the promise: it is the first one of this epoch, and no earlier ones are lost."""
+        """True if the leader may count the promise: it is the first one of this epoch, and none can have been lost."""
         self.resumes = False
-        """True if the leader can send the rest of a partly received snapshot."""
+        """True if the leader understands `SnapHeld`, and so may send the rest of a partly received snapshot."""
 
     def _on_barrier_reply(self, message: BarrierReply) -> None:
         if message == RESUMES:

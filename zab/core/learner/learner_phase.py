@@ -28,12 +28,12 @@ class LearnerRole(Protocol):
     def end(self, why: str, *, designated: ServerId | None = None, veto: Veto | None = None) -> None:
         """End the attempt to follow.
 
-        `designated` is the server to follow next, if that is decided; `veto` is the veto against the leader, if any.
+        `designated` is the server to lead next, if that is decided; `veto` is the veto against the leader, if any.
         """
 
 
 class LearnerPhase:
-    """A phase of a learner. A phase overrides the methods of the events that concern it; the others do nothing."""
+    """A phase of a learner. By default it ignores events, and takes a transaction or a commit for a protocol error."""
 
     name: ClassVar[str]
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {}
@@ -43,13 +43,13 @@ class LearnerPhase:
     may_redial: bool = False
     """True if the learner may dial again after a broken link, because the leader has not asked for a promise yet."""
     receiving: bool = False
-    """True if each message from the leader counts as progress of a synchronization."""
+    """True if messages and bytes from the leader count as progress of a synchronization."""
     progressed: bool = False
     """True if the synchronization has made progress that is not reported to the leader yet."""
     due: Millis = NEVER
     """The time of the next `tick`."""
     silence_ms: Millis
-    """The time without a message after which the learner leaves its leader."""
+    """The time without a message or progress after which the learner leaves its leader."""
 
     def __init__(self, role: LearnerRole) -> None:
         self._role = role
@@ -71,7 +71,7 @@ class LearnerPhase:
     def saved(self, ticket: Ticket, grew: bool) -> None:
         """Handle the disk's report: writes up to `ticket` are durable.
 
-        `grew` is True if they include transactions or a snapshot.
+        `grew` is True if the newly durable writes include transactions or a snapshot.
         """
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:

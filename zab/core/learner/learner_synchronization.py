@@ -52,7 +52,7 @@ class LearnerSynchronization(LearnerPhase):
         self._snapshot: tuple[Zxid, int] | None = None
         """Zxid and digest of the snapshot that arrives now, or None."""
         self._received: tuple[Zxid, int] | None = None
-        """Zxid and digest of the snapshot that has arrived and is not installed, or None."""
+        """Zxid and digest of a snapshot that has arrived but is not installed yet, or None."""
         self._behind_snapshot: list[Batch] = []
         """The batches that have arrived after `_received`; they are appended once it is installed."""
         self._began_at: Zxid | None = None
@@ -72,7 +72,7 @@ class LearnerSynchronization(LearnerPhase):
         self._resumed: tuple[int, ...] = ()
         """The bytes that this server held and those of the whole snapshot, if a snapshot resumes; else empty."""
         self._commit_seen = NOTHING
-        """The newest commit after NEWLEADER. Its transactions are applied after UPTODATE."""
+        """The newest zxid that the leader has reported as committed. Everything up to it is applied after UPTODATE."""
 
     # -- progress ------------------------------------------------------------------------------------
 
