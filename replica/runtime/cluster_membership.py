@@ -146,7 +146,7 @@ class ClusterMembership:
             nursery.cancel_scope.cancel()
         if left is None or left:
             why = (
-                "no controller answered the request for a controlled shutdown"
+                "every attempt at a controlled shutdown failed: no controller replied, or it replied with an error"
                 if left is None
                 else f"it still leads {', '.join(map(str, left))}"
             )

@@ -39,7 +39,7 @@ class ProducerIdManager:
                     except KafkaError as error:
                         node = znodes.PRODUCER_IDS
                         self._log.warn_rate_limited("producer_ids_unavailable", node, node=node, why=error.text)
-                        # Every producer retries after the first code. Some do not after the code of a lost session.
+                        # After COORDINATOR_LOAD_IN_PROGRESS every producer retries, unlike after some retriable codes.
                         retriable = error.code.retriable
                         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if retriable else ErrorCode.UNKNOWN_SERVER_ERROR
                         raise KafkaError(code, error.text) from error
