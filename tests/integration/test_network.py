@@ -351,7 +351,7 @@ async def test_server_without_a_trusted_certificate_is_refused(
                 "server=3",
                 "certificate error: the other side does not trust the signer of this side's certificate",
             ),
-            ("peer_refused", "plain text on a TLS port"),
+            ("peer_refused", "one side uses TLS, the other plain text"),
             ("peer_refused", "certificate error: unable to get local issuer certificate"),
         ):
             while not said(event, *words):
