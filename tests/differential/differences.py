@@ -43,8 +43,8 @@ DIFFERENCES: Final = (
         "A returning client gets no events of nodes that it may not read",
         "event 3",
         "reply to SET_WATCHES",
-        "Events that are generated for a returning client are checked against the node's ACL, as all others are. The one "
-        "exception is an event of a node that no longer exists.",
+        "Events that are generated for a returning client are checked against the node's ACL, as all others are. The "
+        "one exception is an event of a node that no longer exists.",
         (
             Connect(1),
             Ask(1, Op.CREATE, ("/a", b"", _PRIVATE, 0)),
