@@ -207,7 +207,7 @@ class Undone:
 
     at: int
     client: int
-    """The observer sets `NOBODY`, because no client records this event."""
+    """Always `NOBODY`: the harness itself records this event, not one of its clients."""
     partition: str
     """The partition. For one of the offsets topic, committed offsets of all groups may be lost."""
 
