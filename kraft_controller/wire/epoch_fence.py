@@ -113,12 +113,11 @@ class Fence:
         names = found.names if isinstance(found, Listing) else ()
         return all((yield from in_parallel([self.delete_tree(f"{path}/{name}") for name in names])))
 
-    def delete_trees(self, trees: Sequence[Sequence[str]]) -> StoreRequests[bool]:
+    def delete_trees(self, trees: Sequence[Sequence[str]]) -> StoreRequests[None]:
         """Delete several trees with one multi if each consists of the given nodes, the root last; else one by one."""
         outcome = yield from self.change(*(Delete(path) for tree in trees for path in tree))
-        if isinstance(outcome, Done):
-            return True
-        return all((yield from in_parallel([self.delete_tree(tree[-1]) for tree in trees])))
+        if not isinstance(outcome, Done):
+            yield from in_parallel([self.delete_tree(tree[-1]) for tree in trees])
 
     def _delete(self, path: str) -> StoreRequests[Why | None]:
         """Delete a node. Return the reason of a failure, else None."""

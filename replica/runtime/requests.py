@@ -86,10 +86,14 @@ def joined(*tables: Mapping[ApiKey, T]) -> dict[ApiKey, T]:
     return made
 
 
+STEPS_PER_TURN: Final = 500
+"""The number of steps of a long loop, such as partitions of a request, after which other tasks run."""
+
+
 class Turns:
     """Lets other tasks run during a long loop, once every `every` steps."""
 
-    def __init__(self, every: int = 500) -> None:
+    def __init__(self, every: int = STEPS_PER_TURN) -> None:
         self._left = self._every = every
 
     async def step(self) -> None:

@@ -20,7 +20,7 @@ from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachi
 from kraft_controller.core.topics.topic_registry import TopicRegistry
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
-PARTITIONS_MAX: Final = 1000
+PARTITIONS_CREATED_MAX: Final = 1000
 """The maximum number of partitions that are created in one event. Other events wait meanwhile."""
 BROKER_DEFAULTS: Final = "brokers/<default>"
 
@@ -107,7 +107,7 @@ class TopicChanges:
             yield from self._topics.write_topic(before.name, lambda topic: topic)
 
     def _create(self, new: Iterable[TopicPartition]) -> StoreRequests[None]:
-        """Create new partitions: up to `PARTITIONS_MAX` now, the others in further events."""
+        """Create new partitions: up to `PARTITIONS_CREATED_MAX` now, the others in further events."""
         self._new.update(dict.fromkeys(new))
         yield from self.create_next()
 
@@ -115,7 +115,7 @@ class TopicChanges:
         """Move the next new partitions and their replicas to their online phases (onNewPartitionCreation). Partitions
         that were deleted or created meanwhile are left out."""
         context = self._context
-        part = list(islice(self._new, PARTITIONS_MAX))
+        part = list(islice(self._new, PARTITIONS_CREATED_MAX))
         for tp in part:
             del self._new[tp]
         if self._new:

@@ -25,7 +25,7 @@ from kraft_controller.core.topics.partition_state_machine import PartitionStateM
 from kraft_controller.core.topics.replica_state_machine import ReplicaStateMachine
 from kraft_controller.core.transitions import PartitionPhase, ReplicaPhase
 
-PARTITIONS_MAX: Final = 500
+PARTITIONS_DELETED_MAX: Final = 500
 """The maximum number of partitions whose replicas or nodes are deleted in one event. Other events wait meanwhile."""
 _STARTED: Final = (ReplicaPhase.DELETION_STARTED, ReplicaPhase.DELETION_SUCCESSFUL)
 _UNKNOWN: Final = "the topic does not exist, or its node cannot be read"
@@ -96,17 +96,17 @@ class TopicDeletionManager:
         """Return the reason if the deletion of a topic cannot proceed, because a broker is not registered or cannot use
         its replica; else None."""
         context = self._context
-        for tp in context.partitions_of(name):
-            for broker in context.replicas_of(tp):
-                if broker not in context.brokers:
-                    return _not_registered(tp, broker)
-                if tp in context.offline_dirs.get(broker, ()):
-                    return f"broker {broker} cannot use its replica of {tp}"
+        for tp, broker in self._replicas_of(name):
+            if broker not in context.brokers:
+                return _not_registered(tp, broker)
+            if tp in context.offline_dirs.get(broker, ()):
+                return f"broker {broker} cannot use its replica of {tp}"
         return None
 
     def proceed(self, name: str) -> StoreRequests[None]:
         """Carry out the next part of a topic's deletion: order the deletion of replicas, or delete nodes if all
-        replicas are deleted. Each part concerns up to `PARTITIONS_MAX` partitions; another event does the next one."""
+        replicas are deleted. Each part concerns up to `PARTITIONS_DELETED_MAX` partitions; another event does the next
+        one."""
         context = self._context
         if not context.is_deleting(name):
             return  # the topic's node was removed by hand
@@ -114,7 +114,7 @@ class TopicDeletionManager:
             yield from self._delete_nodes(name)
         elif name not in context.deletion_waits:
             waiting = (tp for tp in context.partitions_of(name) if not self._is_started(tp))
-            yield from self._start(list(islice(waiting, PARTITIONS_MAX)))
+            yield from self._start(list(islice(waiting, PARTITIONS_DELETED_MAX)))
             if next(waiting, None) is not None:
                 self._note(TopicDeletionResumed(name))
 
@@ -152,7 +152,7 @@ class TopicDeletionManager:
     def _delete_nodes(self, name: str) -> StoreRequests[None]:
         """Delete nodes of a topic whose replicas are all deleted (completeDeleteTopic): first those of the partitions,
         then the others. The deletion waits if other clients keep creating nodes below the topic."""
-        if (yield from self._store.delete_partitions(name, PARTITIONS_MAX)):
+        if (yield from self._store.delete_partitions(name, PARTITIONS_DELETED_MAX)):
             self._note(TopicDeletionResumed(name))
         elif (yield from self._store.delete_topic(name)):
             self._replicas.move(list(self._replicas_of(name)), ReplicaPhase.NON_EXISTENT)

@@ -12,7 +12,7 @@ changed. So reading, authorization and quotas need no sessions, and always cover
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from attrs import define
 
@@ -31,9 +31,6 @@ from replica.core.fetching.fetch_session_cache import (
 
 K = TypeVar("K")
 V = TypeVar("V")
-MANY: Final = 500
-"""The number of partitions above which a caller lets other work run between two passes through them: a tiny request may
-fetch a large session."""
 
 
 def without_repeats(requested: Iterable[tuple[K, V]]) -> dict[K, V]:

@@ -17,10 +17,10 @@ from attrs import evolve
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import KafkaError
-from replica.core.fetching.fetch_context import MANY, FetchContext, fetch_context, without_repeats
+from replica.core.fetching.fetch_context import FetchContext, fetch_context, without_repeats
 from replica.core.fetching.fetch_session_cache import NO_SESSION, FetchSessionCache, RequestFields
 from replica.runtime.handlers.fetch_requests import in_session
-from replica.runtime.requests import Handler, Request
+from replica.runtime.requests import STEPS_PER_TURN, Handler, Request
 from replica.wire.schemas.data_schemas import (
     FetchableTopicResponse,
     FetchRequest,
@@ -79,8 +79,8 @@ def in_sessions(
 
 
 async def _turn_after(topics: list[FetchTopic]) -> None:
-    """Let other tasks run if there are many partitions: each pass through them takes long."""
-    if sum(len(topic.partitions) for topic in topics) > MANY:
+    """Let other tasks run if there are many partitions. A tiny request may fetch a large session."""
+    if sum(len(topic.partitions) for topic in topics) > STEPS_PER_TURN:
         await trio.lowlevel.checkpoint()
 
 
@@ -88,10 +88,9 @@ def _without_repeats(topics: list[FetchTopic]) -> list[FetchTopic]:
     """Return the partitions with each one once."""
     if len(topics) == 1 and len(topics[0].partitions) == 1:
         return topics
-    named = {(topic.topic, part.partition) for topic in topics for part in topic.partitions}
-    if len(named) == sum(len(topic.partitions) for topic in topics):
-        return topics
     found = without_repeats(((topic.topic, part.partition), part) for topic in topics for part in topic.partitions)
+    if len(found) == sum(len(topic.partitions) for topic in topics):
+        return topics
     return [
         FetchTopic(topic=name, partitions=[part for _, part in parts])
         for name, parts in groupby(found.items(), lambda each: each[0][0])

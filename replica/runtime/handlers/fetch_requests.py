@@ -12,11 +12,10 @@ import trio
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.fetching.fetch_context import MANY
 from replica.core.fetching.fetch_session_cache import END
 from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition, FetchSessionPlace, SessionFetched
 from replica.runtime.replication.replica_manager_runtime import ReplicaManagerRuntime
-from replica.runtime.requests import Handlers, Request, Turns, handler_table, handles
+from replica.runtime.requests import STEPS_PER_TURN, Handlers, Request, Turns, handler_table, handles
 from replica.wire.schemas.data_schemas import (
     FETCH,
     AbortedTransaction,
@@ -47,10 +46,10 @@ def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:
         else:
             results = await replicas.fetch(await _asked(request, inter_broker))
         if isinstance(results, SessionFetched):
-            if len(results) > MANY:
+            if len(results) > STEPS_PER_TURN:
                 await trio.lowlevel.checkpoint()
             return _in_session(results)
-        given, turns = iter(results), Turns(MANY)
+        given, turns = iter(results), Turns()
         responses = []
         for topic in body.topics:
             partitions = []
@@ -89,7 +88,7 @@ def _place(body: FetchRequest) -> FetchSessionPlace:
 
 async def _asked(request: Request[FetchRequest], inter_broker: str) -> Fetch:
     body = request.body
-    parts, turns = [], Turns(MANY)
+    parts, turns = [], Turns()
     for topic in body.topics:
         name = topic.topic
         for part in topic.partitions:

@@ -34,14 +34,14 @@ from kraft_controller.core.store_requests import (
     Why,
 )
 from kraft_controller.core.topics import topic_changes
-from kraft_controller.core.topics.topic_deletion import PARTITIONS_MAX
+from kraft_controller.core.topics.topic_deletion import PARTITIONS_DELETED_MAX
 from kraft_controller.wire import znodes
 from kraft_controller.wire.epoch_fence import Fence
 from kraft_controller.wire.znode_store import ZnodeStore
 from tests.unit.kraft_controller.cluster import Sent
 from tests.unit.kraft_controller.store_double import broker
 
-MANY = 2 * PARTITIONS_MAX + 1
+MANY = 2 * PARTITIONS_DELETED_MAX + 1
 REQUEST = f"{znodes.DELETE_TOPICS}/big"
 
 
@@ -224,7 +224,7 @@ def test_failed_broker_is_replaced_before_the_deletion_of_a_large_topic_is_compl
     assert term.controller.context.states[TopicPartition("x", 0)].leader == 3
     roles = [role for _, command in term.sent.commands if isinstance(command, LeaderAndIsr) for role in command.roles]
     assert [(str(role.where), role.state.leader) for role in roles] == [("x-0", 3)]
-    assert left(nodes) == MANY - PARTITIONS_MAX
+    assert left(nodes) == MANY - PARTITIONS_DELETED_MAX
     term.process_all()
     assert (left(nodes), REQUEST in nodes.data) == (0, False)
 
@@ -232,7 +232,7 @@ def test_failed_broker_is_replaced_before_the_deletion_of_a_large_topic_is_compl
 def test_failed_broker_is_replaced_before_the_creation_of_a_large_topic_is_complete() -> None:
     nodes = cluster(1)
     term = taken_over(nodes)
-    part = topic_changes.PARTITIONS_MAX
+    part = topic_changes.PARTITIONS_CREATED_MAX
     ids = [BrokerId(number) for number in (1, 2, 3, 1)]
     huge = {number: Assignment((ids[number % 3], ids[number % 3 + 1])) for number in range(2 * part)}
     nodes.data[znodes.topic_path("huge")] = znodes.topic(TopicId("y" * 22), huge)
@@ -253,7 +253,7 @@ def test_failed_broker_is_replaced_before_the_creation_of_a_large_topic_is_compl
 def test_partitions_of_a_topic_deleted_during_its_creation_are_not_created() -> None:
     nodes = cluster(1)
     term = taken_over(nodes)
-    part = topic_changes.PARTITIONS_MAX
+    part = topic_changes.PARTITIONS_CREATED_MAX
     huge = {number: Assignment((BrokerId(1),)) for number in range(part + 1)}
     nodes.data[znodes.topic_path("huge")] = znodes.topic(TopicId("y" * 22), huge)
     nodes.data[f"{znodes.DELETE_TOPICS}/huge"] = b""
@@ -276,7 +276,7 @@ def test_failed_broker_is_replaced_while_deletions_of_replicas_are_ordered() -> 
     assert term.process() == events.TopicDeletionRequested()
     term.sent.commands.clear()
     assert term.process() == events.TopicDeletionResumed("big")
-    assert stops(term) == PARTITIONS_MAX
+    assert stops(term) == PARTITIONS_DELETED_MAX
     del nodes.data[znodes.broker_path(BrokerId(2))]
     term.queue.note(events.BrokersChanged())
     assert term.process() == events.BrokersChanged()
@@ -309,7 +309,7 @@ def test_other_events_are_processed_between_two_parts_of_a_deletion() -> None:
     term.queue.note(events.TopicsChanged())
     assert term.process() == events.TopicDeletionResumed("big")
     assert term.process() == events.TopicsChanged()
-    assert left(nodes) == MANY - 2 * PARTITIONS_MAX
+    assert left(nodes) == MANY - 2 * PARTITIONS_DELETED_MAX
 
 
 def test_next_controller_completes_the_deletion() -> None:
@@ -320,7 +320,7 @@ def test_next_controller_completes_the_deletion() -> None:
         term.process()
     after = Term(nodes, epoch=2)
     after.process_all()
-    assert left(nodes) == MANY - PARTITIONS_MAX
+    assert left(nodes) == MANY - PARTITIONS_DELETED_MAX
     after.confirm("big")
     after.process_all()
     assert not any(path.startswith(znodes.topic_path("big")) for path in nodes.data)

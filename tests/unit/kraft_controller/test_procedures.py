@@ -594,7 +594,7 @@ def test_deletion_is_repeated_if_nodes_remain() -> None:
 
 def in_chunks(monkeypatch: pytest.MonkeyPatch, limit: int = 1) -> Controller:
     """All replicas of three partitions are deleted, and the nodes of the first `limit` ones are, too."""
-    monkeypatch.setattr(topic_deletion, "PARTITIONS_MAX", limit)
+    monkeypatch.setattr(topic_deletion, "PARTITIONS_DELETED_MAX", limit)
     controller = three()
     delete(controller)
     controller.processes_queued = False

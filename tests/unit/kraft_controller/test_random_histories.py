@@ -368,8 +368,8 @@ class World:
 @pytest.mark.parametrize("block", range(4))
 @pytest.mark.mechanism(26, 87)
 def test_random_histories_settle(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_deletion, "PARTITIONS_MAX", 2)
-    monkeypatch.setattr(topic_changes, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(topic_deletion, "PARTITIONS_DELETED_MAX", 2)
+    monkeypatch.setattr(topic_changes, "PARTITIONS_CREATED_MAX", 2)
     for seed in range(block * 25, block * 25 + 25):
         world: Any = None
         try:
