@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 import trio
@@ -14,7 +14,7 @@ from kraft_controller.core.controlled_shutdown import shutdown_refused
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.frames import Frames
 from kraft_controller.wire.command_frames import FrameError, decode, encode
-from zab.host.logs import RateLimit
+from zab.host.logs import KeyValueLog
 
 logger: Final = logging.getLogger("kraft_controller")
 
@@ -43,7 +43,7 @@ class CommandServer:
         self._connections_max = connections_max
         self._connections: dict[trio.CancelScope, None] = {}
         """Open connections; the one that was idle longest comes first."""
-        self._log_limit = RateLimit()
+        self._log = KeyValueLog("kraft_controller", dict)
 
     async def execute(self, numbered: Numbered) -> Answer:
         """Execute a command in pieces, and let other tasks run in between."""
@@ -66,8 +66,7 @@ class CommandServer:
             try:
                 await self._serve_frames(frames, scope)
             except (FrameError, trio.BrokenResourceError) as error:
-                of_host = f" of {host}" if host else ""
-                self._warn_rate_limited(("closed", host), f"closed a command connection{of_host}: {error}")
+                self._log.warn_rate_limited("command_connection_closed", host, host=host, why=str(error))
             finally:
                 self._connections.pop(scope, None)
                 with trio.CancelScope(shield=True):
@@ -76,17 +75,10 @@ class CommandServer:
     def _make_room(self) -> None:
         if len(self._connections) >= self._connections_max:
             silent = next(iter(self._connections))
-            most = self._connections_max
-            text = f"more than {most} connections of controllers: closed the one that was idle longest"
-            self._warn_rate_limited("too many", text)
+            why = f"there are more than {self._connections_max}, and it was idle longest"
+            self._log.warn_rate_limited("idle_command_connection_closed", None, why=why)
             del self._connections[silent]
             silent.cancel()
-
-    def _warn_rate_limited(self, key: Hashable, text: str) -> None:
-        """Log a warning about `key` at most every ten seconds. The next one shows how many were suppressed."""
-        suppressed = self._log_limit.suppressed(key, trio.current_time())
-        if suppressed is not None:
-            logger.warning("%s%s", text, f" (repeated {suppressed} times since the last line)" if suppressed else "")
 
     async def _serve_frames(self, frames: Frames, scope: trio.CancelScope) -> None:
         while (body := await frames.receive()) is not None:

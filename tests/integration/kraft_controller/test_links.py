@@ -363,8 +363,8 @@ def test_malformed_frames_are_logged_once_per_host(caplog: pytest.LogCaptureFixt
             await Frames(ours).send(b"not a command")
             await server.serve(theirs, f"10.0.0.{number % 2}")
         lines = [record.getMessage() for record in caplog.records]
-        assert [line.partition(":")[0] for line in lines] == [
-            f"closed a command connection of 10.0.0.{host}" for host in (0, 1)
+        assert [line.partition(" why=")[0] for line in lines] == [
+            f"command_connection_closed host=10.0.0.{host}" for host in (0, 1)
         ]
 
     run(test)
