@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -10,6 +9,7 @@ import trio
 
 from zab.core.errors import WireError
 from zab.core.zxid import ServerId
+from zab.net.failed_dial import dial_reason
 from zab.net.tls.certificate_hosts import names_host
 from zab.net.tls.handshake_errors import is_tls_error, reason_of
 from zab.net.tls.tls_stream import TlsStream
@@ -30,10 +30,7 @@ def described(error: BaseException) -> str:
     cause = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):  # one for each address of the host
         cause = cause.exceptions[0]
-    if isinstance(cause, OSError) and cause.strerror:
-        # Trio's own text of a failed connection repeats the address.
-        return os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror
-    return str(cause) or type(cause).__name__
+    return dial_reason(cause) or type(cause).__name__
 
 
 _TLS: Final = (b"\x15", b"\x16")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import socket
 import ssl
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -19,6 +17,7 @@ from replica.wire.fields import Api
 from replica.wire.framing import Framing
 from replica.wire.messages import decode_response, encode_request
 from replica.wire.schemas.cluster_schemas import API_VERSIONS, ApiVersionsRequest
+from zab.net.failed_dial import dial_reason
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -171,17 +170,8 @@ def _reason(error: BaseException) -> str:
     """Return the reason of an error. A group of errors, one for each address of a host, gives all their reasons."""
     cause = error.__cause__ or error
     if isinstance(cause, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(_reason_of_one(each) for each in cause.exceptions))
-    return _reason_of_one(cause)
-
-
-def _reason_of_one(error: BaseException) -> str:
-    """Return the reason of an error of the system without its number and the address, which Trio adds."""
-    if not isinstance(error, OSError) or isinstance(error, ssl.SSLError):
-        return str(error)
-    if isinstance(error, socket.gaierror) or error.errno is None:
-        return error.strerror or str(error)
-    return os.strerror(error.errno)
+        return "; ".join(dict.fromkeys(dial_reason(each) for each in cause.exceptions))
+    return dial_reason(cause)
 
 
 def raise_for(code: int, what: str, text: str | None = None) -> None:
