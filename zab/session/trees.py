@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 PART_OPERATIONS_MAX: Final = 128
 PART_BYTES_MAX: Final = 64 << 10
-"""The maximum number of bytes of the paths in one request; far below the limit of servers (`jute.maxbuffer`)."""
+"""The maximum number of bytes of the paths in one request; far below the limit of servers (`jute.maxbuffer`).
+
+A longer path is in a request of its own.
+"""
 READS_MAX: Final = 128
 """The maximum number of concurrent reads."""
 
@@ -55,7 +58,7 @@ async def ensure_path(session: Nodes, path: str, acl: Acl, make_root: Callable[[
                     creates.create(each, acl=acl)
                 await session.multi(creates)
         except (NodeExists, NoNode, OutcomeUnknown):
-            line = whole  # another client is at work, or the outcome is unknown
+            line = whole  # another client has changed a node, or the outcome is unknown: check the whole path
         else:
             line = missing[len(part) :]
 
