@@ -310,7 +310,7 @@ class Session(ABC):
         return found
 
     async def config(self, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
-        """Return the membership in ZooKeeper's text, and the stat of its node. The session's root does not apply."""
+        """Return the membership in ZooKeeper's text, and the stat of its node, `/zookeeper/config` at the server."""
         found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, CONFIG, watch, rooted=False)
         return found
 

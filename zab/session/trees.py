@@ -1,7 +1,7 @@
 """Create paths and delete trees in few requests: changes share a request where possible, and reads run concurrently.
 
-Other clients may change the same nodes meanwhile. Each request succeeds as a whole or not at all; if one fails because
-the tree has changed, the tree is read again.
+Other clients may change the same nodes meanwhile. Each request succeeds as a whole or not at all. If such a change
+makes a request fail, it is repeated without the changed node, or a new request is made after the nodes are read again.
 """
 
 from __future__ import annotations
