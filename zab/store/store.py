@@ -61,9 +61,6 @@ def no_delivery(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -
     """Deliver no event: the default of a store without connections."""
 
 
-_BETWEEN_CHECKPOINTS: Final = CHECKPOINT_EVERY - 1
-
-
 class Store:
     """The replicated state of the coordination store, and the leader's state for the preparation of requests."""
 
@@ -193,7 +190,7 @@ class Store:
         self.zxid = zxid
         if self._records and zxid >= self._preparer.zxid:
             self._outstanding.clear()  # frees their data now, because `prepare` may never be called again
-        if not zxid & _BETWEEN_CHECKPOINTS:
+        if not zxid % CHECKPOINT_EVERY:
             self._checkpoint(zxid)
         elif len(self._unsettled) > CHANGED_MAX:
             self.digest.settle()

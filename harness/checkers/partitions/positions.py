@@ -152,10 +152,12 @@ class Positions:
             self._replicas.world.counted("positions shown by a former leader")
             return
         key = _key(group, where)
-        place = -1 if shown is None else _newest(truth, key, shown)
+        place = _expired(truth, key, broker.groups.retention_ms) if shown is None else _newest(truth, key, shown)
         if place is None:
             raise Violation(SHOWN, f"{copy.key}: broker {broker.id} returns uncommitted {shown} of {group} in {where}")
         self._replicas.world.counted("positions shown")
+        if shown is None and place >= 0:
+            self._outdated.add(group)
         newest = self._known(truth, key).newest
         if place < newest and newest >= copy.start:
             raise Violation(
@@ -186,6 +188,18 @@ class Positions:
 
 def _key(group: str, where: TopicPartition) -> bytes:
     return group_records.encode_key(OffsetRecord(group, where, None))
+
+
+def _expired(truth: Truth, key: bytes, retention_ms: int) -> int:
+    """Return the offset of the committed deletion of a position, if it was old enough, or else -1."""
+    deleted = -1
+    for place in range(len(truth.committed) - 1, -1, -1):
+        record = truth.committed[place]
+        if record.key == key and not record.value and deleted < 0:
+            deleted = place
+        elif record.key == key and record.value:
+            return deleted if deleted >= 0 and truth.committed[deleted].time - record.time >= retention_ms else -1
+    return deleted
 
 
 def _newest(truth: Truth, key: bytes, position: OffsetAndMetadata) -> int | None:

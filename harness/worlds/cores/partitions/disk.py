@@ -16,12 +16,13 @@ from replica.core.errors import KafkaError
 from replica.core.partitions.log_config import UNBOUNDED, LogConfig
 from replica.core.partitions.partition_log import PartitionLog
 from replica.storage.files import StorageFailure
-from replica.storage.log_manager import LogManager
+from replica.storage.log_manager import LogManager, ManagerSettings
 from replica.storage.unified_log import UnifiedLog
 
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
 """The call that fails, by the name of the error in a script."""
 CLUSTER: Final = "harness"
+MANAGER: Final = ManagerSettings()
 COMPACTING: Final[Mapping[str, Any]] = {
     "cleanup_policy": ("compact",),
     "min_cleanable_dirty_ratio": 0.01,
@@ -50,7 +51,7 @@ class Disk:
 
     def load(self) -> bool:
         """Load the logs for a new process. Return False if the disk fails."""
-        logs = LogManager([self.files], self._config_of)
+        logs = LogManager([self.files], self._config_of, MANAGER)
         try:
             logs.load(self.me, CLUSTER)
         except StorageFailure:
@@ -108,6 +109,7 @@ class Disk:
             if (done := self.logs.clean_one(now_ms, plain)) is not None:
                 cleaned = TopicPartition(*done[0])
             self.logs.delete_due_files(now_ms)
+            self.logs.unload()
             if checkpoint:
                 self.keep_high_watermarks(watermarks)
                 self.logs.checkpoint()

@@ -173,7 +173,7 @@ class StoreServer(Server):
             self.machine.store,
             PendingSubmissions(
                 _TAG.pack(self.id, self.life),
-                SUBMITS_MAX if self.id == 1 else LIMITS.submits_max,
+                min(SUBMITS_MAX, LIMITS.submits_max) if self.id == 1 else LIMITS.submits_max,
                 LIMITS.submit_bytes_max,
             ),
             self.channels,
