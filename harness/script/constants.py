@@ -107,7 +107,7 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "command_piece_max": Constant("kraft_controller.core.command_handler:PIECE_MAX", (1, 2), WITH_BROKERS),
     "store_tries_max": Constant(
         "kraft_controller.core.store_requests:TRIES_MAX",
-        (1, 2, 3),
+        (2, 3),
         WITH_BROKERS,
         ("kraft_controller.wire.znode_store", "kraft_controller.wire.epoch_fence"),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,21 @@ from attrs import evolve
 
 import harness
 from harness.draw import script_from_seed
-from harness.faults import MACHINES, Script
+from harness.faults import (
+    LEADER,
+    MACHINES,
+    Ask,
+    CommitPositions,
+    Connect,
+    Fault,
+    Isolate,
+    Op,
+    Pause,
+    Script,
+    Step,
+    Transact,
+    Vanish,
+)
 from harness.script.checks import ScriptError
 from harness.script.constants import CONSTANTS, Drawn
 from harness.script.reading import script as read
@@ -22,8 +37,28 @@ from harness.script.writing import describe
 from harness.scripts import dumps, loads
 from harness.shrink.shrink import shrink
 from harness.shrink.trials import Moment
+from harness.worlds import recorded
+from harness.worlds.common import founders_of
 from harness.worlds.cores.in_force import in_force
+from harness.worlds.cores.store import server
 from harness.worlds.cores.world import simulator_of
+from harness.worlds.recorded import IgnoringWatcher
+from kraft_controller.core.controller_events import PartitionStateChanged
+from kraft_controller.core.event_queue import EventQueue
+from kraft_controller.core.names import TopicPartition
+from zab.client.session_setup import SessionSetup
+from zab.core.errors import NotLeader, Overloaded, ZabError
+from zab.core.sync_progress import SyncProgress
+from zab.core.zxid import Epoch, ServerId, make
+from zab.runtime.store_server.client_port_settings import ClientPortSettings
+from zab.service.config_node import ConfigNode
+from zab.service.forwarding.membership_changes import MembershipChanges
+from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.session.watch_manager import WatchManager
+from zab.store import acl
+from zab.store.operations import Op as StoreOp
+from zab.store.store import Store
+from zab.wire.peer import ReconfigureRequest
 
 ROOT: Final = Path(harness.__file__).parents[1]
 
@@ -106,7 +141,8 @@ def test_shrinking_removes_the_constants_that_do_not_matter() -> None:
     assert not shrink(script, lambda it: Moment(1)).script.constants
 
 
-# -- the effects -----------------------------------------------------------------------------------------
+# -- the effects: of most on a run, of some on an object ---------------------------------------------------
+
 
 def footprint(script: Script) -> object:
     """Return what a run does: its trace, the calls to its disks, and the sizes of what its servers remember."""
@@ -115,8 +151,7 @@ def footprint(script: Script) -> object:
         world: Any = made(script, trace=True)
         outcome = world.run()
     assert outcome.invariant is None, outcome.what
-    stores = [server.machine.store for server in world.servers[1:]] if script.machine != "list" else []
-    digests = [store.digest for store in stores]
+    digests = [server.machine.store.digest for server in world.servers[1:]] if script.machine != "list" else []
     disks = [server.disk for server in world.servers[1:]]
     if script.machine == "partitions":
         disks += [broker.disk.files for broker in world.brokers.values()]
@@ -127,26 +162,175 @@ def footprint(script: Script) -> object:
     )
 
 
-def scripts_of(machine: str) -> list[Script]:
-    made = [script_from_seed(seed, machine=machine, length_ms=1_500, ops=60, faults=12) for seed in range(4)]
-    return [evolve(script, constants=()) for script in made]
+def asked(at: int, *steps: Step) -> Ask:
+    return Ask(at, 1, steps)
+
+
+def containers() -> Iterator[Op]:
+    for at in (400, 410, 420):
+        path = f"/c{at}"
+        yield asked(at, Step("create", path, mode="container"))
+        yield asked(at + 40, Step("create", f"{path}/x"))
+        yield asked(at + 80, Step("delete", f"{path}/x"))
+
+
+def of_store(ops: Iterable[Op], *faults: Fault, timeout_ms: int = 2_000) -> Script:
+    ops = (Connect(100, 1, 1, timeout_ms), *sorted(ops, key=lambda op: op.at))
+    return Script(1, machine="store", length_ms=2_500, ops=ops, faults=faults)
+
+
+EMPTIED: Final = of_store(containers())
+ISOLATED: Final = of_store((), Isolate(600, 800, 1))
+SUSPENDED: Final = of_store((Vanish(600, 1_500, 1),), Pause(700, 300, LEADER), timeout_ms=400)
+
+
+def generated(machine: str, kind: type | None = None, count: int = 4) -> list[Script]:
+    """Return scripts of the first seeds, or of the first whose scripts have an operation of this kind."""
+    found: list[Script] = []
+    for seed in range(100):
+        made = script_from_seed(seed, machine=machine, **({} if kind else SMALL))
+        if kind is None or any(isinstance(op, kind) for op in made.ops):
+            found.append(evolve(made, constants=()))
+        if len(found) == count:
+            break
+    return found
+
+
+SMALL: Final[Mapping[str, Any]] = {"length_ms": 1_500, "ops": 60, "faults": 12}
+CHECKED: Final = Drawn("checkpoint_every", 1)
+FORGOTTEN: Final = Drawn("offsets_check_ms", 20), Drawn("offsets_retention_ms", 100)
+EXPIRED: Final = Drawn("id_expiry_check_ms", 20), Drawn("id_expiration_ms", 200)
+NEEDED: Final[Mapping[str, tuple[Drawn, ...]]] = {
+    "checkpoints_kept": (CHECKED,),
+    "reaper_part_ms": (Drawn("containers_per_minute_max", 120),),
+    "offsets_check_ms": FORGOTTEN[1:],
+    "offsets_retention_ms": FORGOTTEN[:1],
+    "tombstones_per_batch": FORGOTTEN,
+    "id_expiry_check_ms": EXPIRED[1:],
+    "id_expiration_ms": EXPIRED[:1],
+    "ids_forgotten_at_once": EXPIRED,
+}
+"""The constants without which one has no effect."""
+IN_SCRIPTS: Final[Mapping[str, Script]] = {
+    "reaper_part_ms": EMPTIED,
+    "containers_per_minute_max": EMPTIED,
+    "containers_ms": EMPTIED,
+    "cut_off_ticks": ISOLATED,
+    "slept_checks": SUSPENDED,
+}
+WITH: Final[Mapping[str, type]] = {
+    **dict.fromkeys((
+        "rebalance_delay_ms", "member_join_ms", "load_bytes", "offsets_check_ms", "offsets_retention_ms",
+        "tombstones_per_batch",
+    ), CommitPositions),
+    **dict.fromkeys((
+        "greatest_epoch", "id_expiration_ms", "id_expiry_check_ms", "markers_max",
+    ), Transact),
+}  # fmt: skip
+"""The kind of operation without which a constant has no effect."""
 
 
 @cache
-def usual(machine: str, place: int) -> object:
-    return footprint(scripts_of(machine)[place])
+def usual(script: Script) -> object:
+    return footprint(script)
 
 
-def run_differs(name: str, *companions: Drawn) -> bool:
+def differs(name: str) -> bool:
     machine = CONSTANTS[name].machines[0]
-    for place, script in enumerate(scripts_of(machine)):
-        without = footprint(evolve(script, constants=companions)) if companions else usual(machine, place)
-        for value in CONSTANTS[name].values[:1]:
-            if footprint(evolve(script, constants=(*companions, Drawn(name, value)))) != without:
+    for script in [IN_SCRIPTS[name]] if name in IN_SCRIPTS else generated(machine, WITH.get(name)):
+        without = usual(evolve(script, constants=NEEDED.get(name, ())))
+        for value in CONSTANTS[name].values:
+            if footprint(evolve(script, constants=(*NEEDED.get(name, ()), Drawn(name, value)))) != without:
                 return True
     return False
 
 
-@pytest.mark.parametrize("name", CONSTANTS)
+def compiled() -> object:
+    entries = ((31, "world", f"{number}") for number in range(2))
+    made = tuple(entries)
+    acl._compile(made, 1)
+    return acl._COMPILED.pop(id(made), None) is not None
+
+
+def merged() -> object:
+    queue = EventQueue(lambda: 0.0)
+    for partition in range(3):
+        queue.note(PartitionStateChanged(TopicPartition("a", partition)))
+    first = queue.take()
+    assert first is not None
+    return first.event
+
+
+def cancelled() -> object:
+    pending = PendingSubmissions(bytes(8), 10, 1_000)
+    for _ in range(10):
+        pending.cancel(pending.submit(b"x", lambda result, error: None))
+    return len(pending._unsent)
+
+
+def resent() -> object:
+    pending = PendingSubmissions(bytes(8), 10, 1_000, server.LIMITS.leaders_lost_max)
+    pending.submit(b"x", lambda result, error: None)
+    sent = 0
+    for epoch in range(1, 20):
+        pending.begin(Epoch(epoch))
+        pending.on_catch_up_point(make(epoch, 0))
+        pending.reached(make(epoch, 0))
+        sent += len(pending.take(10, 1_000)[1])
+    return sent
+
+
+def changes() -> object:
+    pending = MembershipChanges()
+    try:
+        for _ in range(10):
+            pending.add(ReconfigureRequest(0, (), (), "", None), lambda outcome: None)
+    except Overloaded:
+        pass
+    return len(pending.waiting)
+
+
+def attempts() -> object:
+    ensemble = founders_of(Script(1))
+    steps = ConfigNode(ServerId(1), Store(), ClientPortSettings()).change((None, "3", None, -1), lambda: ensemble)
+    count = 0
+    try:
+        while True:
+            next(steps)
+            steps.throw(NotLeader("x"))
+            count += 1
+    except ZabError:
+        return count
+
+
+def rewatched() -> object:
+    watches = WatchManager()
+    for path in ("/a", "/b", "/" + "c" * 40):
+        watches.answered(StoreOp.GET_DATA, (path, True), 0, IgnoringWatcher())
+    owner: Any = None
+    return len(list(SessionSetup(owner, watches, recorded.SETTINGS.watch_bytes_max).frames(1)))
+
+
+PURE: Final[Mapping[str, Callable[[], object]]] = {
+    "progress_log_ms": lambda: SyncProgress(0).fields(10, 5_000),
+    "acl_scanned_max": compiled,
+    "merged_max": merged,
+    "pending_slack": cancelled,
+    "leaders_lost_max": resent,
+    "changes_pending_max": changes,
+    "change_attempts_max": attempts,
+    "watch_bytes_max": rewatched,
+}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_constant_changes_an_object(name: str) -> None:
+    before = PURE[name]()
+    for value in CONSTANTS[name].values[:1]:
+        with in_force([Drawn(name, value)]):
+            assert PURE[name]() != before
+
+
+@pytest.mark.parametrize("name", [name for name in CONSTANTS if name not in PURE])
 def test_constant_changes_a_run(name: str) -> None:
-    assert run_differs(name)
+    assert differs(name)

@@ -377,10 +377,14 @@ class SimulatedShell:
         connection, buffer = self.connection, self.connection.send_buffer
         self._read()
         connection.settle()
-        if connection.phase is not ConnectionPhase.OVER and buffer.frames:
+        while connection.phase is not ConnectionPhase.OVER and buffer.frames:
+            full = buffer.bytes > self.port.settings.unsent_bytes_max
             data = buffer.take()
             buffer.gone(len(data))
             self.wire.down(data)
+            if full:  # requests wait until these bytes have left
+                self._read()
+                connection.settle()
         if connection.phase >= ConnectionPhase.CLOSING:
             self._end()
             self.wire.hung_up()
