@@ -100,7 +100,6 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "partitions_deleted_max": Constant(
         "kraft_controller.core.topics.topic_deletion:PARTITIONS_DELETED_MAX", (1, 2), WITH_BROKERS
     ),
-    "reassigned_max": Constant("kraft_controller.core.topics.reassignment:PIECE_MAX", (1, 2), WITH_BROKERS),
     "merged_max": Constant("kraft_controller.core.event_queue:MERGED_MAX", (0, 1, 2), WITH_BROKERS),
     "states_max": Constant("kraft_controller.wire.znode_store:STATES_MAX", (1, 2, 3), WITH_BROKERS),
     "deletions_max": Constant("kraft_controller.wire.znode_store:DELETIONS_MAX", (1, 2, 3), WITH_BROKERS),
@@ -120,7 +119,6 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "fetch_bytes_max": Constant(f"{_REPLICAS}.fetch_bytes_max", (1, 300, 2_000), PARTITIONS),
     "answer_bytes_max": Constant(f"{_REPLICAS}.answer_bytes_max", (1, 300, 2_000), PARTITIONS),
     "partition_bytes_max": Constant(f"{_REPLICAS}.partition_bytes_max", (1, 100, 2_000), PARTITIONS),
-    "parked_max": Constant(f"{_REPLICAS}.parked_max", (1, 3), PARTITIONS),
     "fetch_wait_ms": Constant(f"{_REPLICAS}.fetch_wait_ms", (1, 20, 250), PARTITIONS),
     "fetch_backoff_ms": Constant(f"{_REPLICAS}.fetch_backoff_ms", (1, 200), PARTITIONS),
     "isr_backoff_ms": Constant(f"{_REPLICAS}.isr_backoff_ms", (1, 200), PARTITIONS),
@@ -161,7 +159,6 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
         PARTITIONS,
         ("replica.core.transactions.transaction_metadata",),
     ),
-    "rebalance_again_ms": Constant("replica.core.groups.group_rebalance:AGAIN_MS", (1, 100), PARTITIONS),
     "rebalance_delay_ms": Constant(f"{_GROUPS}.group_initial_rebalance_delay_ms", (0, 300), PARTITIONS),
     "member_join_ms": Constant(f"{_GROUPS}.new_member_join_timeout_ms", (50, 400), PARTITIONS),
     "tombstones_per_batch": Constant("replica.core.groups.group_expiration:TOMBSTONES_PER_BATCH", (1, 2), PARTITIONS),
@@ -170,7 +167,6 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "load_bytes": Constant("harness.worlds.cores.partitions.coordinator:PACE.read_bytes", (1, 100, 2_000), PARTITIONS),
     "id_expiration_ms": Constant(f"{_TRANSACTIONS}.id_expiration_ms", (200, 1_000), PARTITIONS),
     "id_expiry_check_ms": Constant(f"{_TRANSACTIONS}.expiry_check_ms", (20, 150), PARTITIONS),
-    "ids_forgotten_at_once": Constant(f"{_TRANSACTIONS}.forgotten_at_once", (1, 2), PARTITIONS),
     "markers_max": Constant(
         "harness.worlds.cores.partitions.transaction_coordinator:MARKERS.partitions_max", (1, 2), PARTITIONS
     ),

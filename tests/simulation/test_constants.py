@@ -19,6 +19,7 @@ from harness.faults import (
     LEADER,
     MACHINES,
     Ask,
+    Balance,
     CommitPositions,
     Connect,
     Fault,
@@ -40,12 +41,17 @@ from harness.shrink.trials import Moment
 from harness.worlds import recorded
 from harness.worlds.common import founders_of
 from harness.worlds.cores.in_force import in_force
+from harness.worlds.cores.partitions import consumer_sessions, simulator
 from harness.worlds.cores.store import server
 from harness.worlds.cores.world import simulator_of
 from harness.worlds.recorded import IgnoringWatcher
 from kraft_controller.core.controller_events import PartitionStateChanged
 from kraft_controller.core.event_queue import EventQueue
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import BrokerId, TopicPartition
+from replica.core.fetching.fetch_session_cache import FetchSessionCache, FetchSessionLimits
+from replica.core.partitions.remote_replica import RemoteReplica
+from replica.core.replica_manager import ReplicaManager
+from replica.core.replication_quota import ReplicationQuotaManager
 from zab.client.session_setup import SessionSetup
 from zab.core.errors import NotLeader, Overloaded, ZabError
 from zab.core.sync_progress import SyncProgress
@@ -155,8 +161,14 @@ def footprint(script: Script) -> object:
     disks = [server.disk for server in world.servers[1:]]
     if script.machine == "partitions":
         disks += [broker.disk.files for broker in world.brokers.values()]
+        logs = [log for broker in world.brokers.values() for log in broker.disk.logs.logs.values()]
+        producers = [str(log.producers.active()) for log in logs]
+    else:
+        producers = []
     return (
         str(outcome.trace and outcome.trace.acts),
+        outcome.counts,
+        producers,
         [sorted(disk.counts.items()) for disk in disks],
         [(len(each.changed), len(each._known), list(each.history)) for each in digests],
     )
@@ -208,7 +220,6 @@ NEEDED: Final[Mapping[str, tuple[Drawn, ...]]] = {
     "tombstones_per_batch": FORGOTTEN,
     "id_expiry_check_ms": EXPIRED[1:],
     "id_expiration_ms": EXPIRED[:1],
-    "ids_forgotten_at_once": EXPIRED,
 }
 """The constants without which one has no effect."""
 IN_SCRIPTS: Final[Mapping[str, Script]] = {
@@ -226,6 +237,7 @@ WITH: Final[Mapping[str, type]] = {
     **dict.fromkeys((
         "greatest_epoch", "id_expiration_ms", "id_expiry_check_ms", "markers_max",
     ), Transact),
+    "imbalance_percent": Balance,
 }  # fmt: skip
 """The kind of operation without which a constant has no effect."""
 
@@ -311,6 +323,45 @@ def rewatched() -> object:
     return len(list(SessionSetup(owner, watches, recorded.SETTINGS.watch_bytes_max).frames(1)))
 
 
+def begun() -> object:
+    cache = FetchSessionCache(lambda: 1, FetchSessionLimits())
+    parts = {TopicPartition("a", 0): (0,)}
+    epoch = 1
+    assert cache.begin("me", parts, 0)
+    for _ in range(200):
+        epoch = cache.go_on(1, epoch, "me", {}, (), 0).epoch
+    return epoch
+
+
+def kept() -> object:
+    """Return the sizes of a cache of sessions while clients begin others."""
+    idents = iter(range(1, 100))
+    cache = FetchSessionCache(lambda: next(idents), consumer_sessions.LIMITS)
+    sizes = []
+    for now in range(0, 3_000, 300):
+        parts = {TopicPartition("a", number): (0,) for number in range(1 + now // 1_000)}
+        sizes.append((cache.begin("me", parts, now) is None, cache.partitions))
+    return sizes
+
+
+def paused() -> object:
+    quota = ReplicationQuotaManager()
+    quota.configure((), 0)
+    return quota.open_at(0)
+
+
+def stuck() -> object:
+    replica = RemoteReplica(BrokerId(1), repeats=2)
+    return replica.is_stuck
+
+
+def read_again() -> object:
+    disk: Any = None
+    manager = ReplicaManager(BrokerId(1), disk, simulator.REPLICAS).alter_partition
+    manager.unread(TopicPartition("a", 0), 0)
+    return manager._reads_due
+
+
 PURE: Final[Mapping[str, Callable[[], object]]] = {
     "progress_log_ms": lambda: SyncProgress(0).fields(10, 5_000),
     "acl_scanned_max": compiled,
@@ -320,6 +371,13 @@ PURE: Final[Mapping[str, Callable[[], object]]] = {
     "changes_pending_max": changes,
     "change_attempts_max": attempts,
     "watch_bytes_max": rewatched,
+    "session_epoch_max": begun,
+    "session_slots_max": kept,
+    "session_keep_ms": kept,
+    "sessions_partitions_max": kept,
+    "throttle_pause_ms": paused,
+    "stuck_repeats": stuck,
+    "isr_backoff_ms": read_again,
 }
 
 
