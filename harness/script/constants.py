@@ -110,9 +110,6 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
         WITH_BROKERS,
         ("kraft_controller.wire.znode_store", "kraft_controller.wire.epoch_fence"),
     ),
-    "imbalance_percent": Constant(
-        "harness.worlds.cores.controller.candidate:SETTINGS.imbalance_percent", (0, 50), WITH_BROKERS
-    ),
     # replication
     "stuck_repeats": Constant("replica.core.partitions.remote_replica:STUCK_REPEATS", (1, 2), PARTITIONS),
     "throttle_pause_ms": Constant("replica.core.replication_quota:PAUSE_MS", (1, 50, 300), PARTITIONS),

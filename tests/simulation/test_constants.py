@@ -19,7 +19,6 @@ from harness.faults import (
     LEADER,
     MACHINES,
     Ask,
-    Balance,
     CommitPositions,
     Connect,
     Fault,
@@ -47,7 +46,9 @@ from harness.worlds.cores.world import simulator_of
 from harness.worlds.recorded import IgnoringWatcher
 from kraft_controller.core.controller_events import PartitionStateChanged
 from kraft_controller.core.event_queue import EventQueue
-from kraft_controller.core.names import BrokerId, TopicPartition
+from kraft_controller.core.names import BrokerId, TopicPartition, Version
+from kraft_controller.core.store_requests import Failed, RepliesLost, Why
+from kraft_controller.wire.epoch_fence import Fence
 from replica.core.fetching.fetch_session_cache import FetchSessionCache, FetchSessionLimits
 from replica.core.partitions.remote_replica import RemoteReplica
 from replica.core.replica_manager import ReplicaManager
@@ -237,7 +238,6 @@ WITH: Final[Mapping[str, type]] = {
     **dict.fromkeys((
         "greatest_epoch", "id_expiration_ms", "id_expiry_check_ms", "markers_max",
     ), Transact),
-    "imbalance_percent": Balance,
 }  # fmt: skip
 """The kind of operation without which a constant has no effect."""
 
@@ -338,10 +338,22 @@ def kept() -> object:
     idents = iter(range(1, 100))
     cache = FetchSessionCache(lambda: next(idents), consumer_sessions.LIMITS)
     sizes = []
-    for now in range(0, 3_000, 300):
+    for now in range(0, 3_000, 100):
         parts = {TopicPartition("a", number): (0,) for number in range(1 + now // 1_000)}
         sizes.append((cache.begin("me", parts, now) is None, cache.partitions))
     return sizes
+
+
+def tried() -> object:
+    work = Fence(Version(0)).delete_tree("/a")
+    next(work)
+    tries = 1
+    try:
+        while True:
+            work.send([Failed(Why.UNKNOWN)])
+            tries += 1
+    except RepliesLost:
+        return tries
 
 
 def paused() -> object:
@@ -371,6 +383,7 @@ PURE: Final[Mapping[str, Callable[[], object]]] = {
     "changes_pending_max": changes,
     "change_attempts_max": attempts,
     "watch_bytes_max": rewatched,
+    "store_tries_max": tried,
     "session_epoch_max": begun,
     "session_slots_max": kept,
     "session_keep_ms": kept,
