@@ -65,7 +65,7 @@ from zab.session.watch_manager import WatchManager
 from zab.store import acl
 from zab.store.operations import Op as StoreOp
 from zab.store.store import Store
-from zab.wire.peer import ReconfigureRequest
+from zab.wire.relay_messages import ReconfigureRequest
 
 ROOT: Final = Path(harness.__file__).parents[1]
 

@@ -124,14 +124,19 @@ class Positions:
 
     def _is_member(self, broker: Broker, truth: Truth, group: str, generation: int, place: int) -> None:
         key = group_records.encode_key(GroupRecord(group, None))
+        newest = -1
         for record in truth.committed[:place]:
+            if record.key == key and not record.value:
+                newest = -1  # the group was deleted, and its name may be used again
             saved = group_records.decode(record.key, record.value) if record.key == key and record.value else None
-            if isinstance(saved, GroupRecord) and saved.saved is not None and saved.saved.generation > generation:
-                raise Violation(
-                    FENCED,
-                    f"{truth.key}: broker {broker.id} accepts a commit of generation {generation} of {group}, "
-                    f"which is in generation {saved.saved.generation}",
-                )
+            if isinstance(saved, GroupRecord) and saved.saved is not None:
+                newest = max(newest, saved.saved.generation)
+        if newest > generation:
+            raise Violation(
+                FENCED,
+                f"{truth.key}: broker {broker.id} accepts a commit of generation {generation} of {group}, "
+                f"which is in generation {newest}",
+            )
 
     def _known(self, truth: Truth, key: bytes) -> _Acknowledged:
         known = self._acknowledged.get((truth.key, key))
