@@ -111,7 +111,7 @@ class EpollReader:
         self._nursery: trio.Nursery | None = None
         """Runs the reading task. None before `open`, after the end, or if the system has no `epoll`."""
         self._epoll: select.epoll | None = None
-        """The system's `epoll`, created with the first socket. None before, after the end, or if the system has none."""
+        """The system's `epoll`, created with the first socket. None before, after the end, or if there is none."""
         self._receivers: dict[int, _Receiver] = {}
         """The owner of each descriptor. All these descriptors are registered with `_epoll`."""
 
