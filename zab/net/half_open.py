@@ -7,6 +7,7 @@ addresses then harms only these addresses.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from types import TracebackType
 
 import trio
@@ -48,9 +49,9 @@ class HalfOpen:
     """The half-open connections of one pool. The address with the most of them is found without a search."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[HalfOpenWait, None]] = {}
-        """Connections by address, oldest first."""
-        self._hosts: list[dict[str, None]] = [{}]
+        self._of: dict[str, OrderedDict[HalfOpenWait, None]] = {}
+        """Connections by address, oldest first. The first of a `dict` is found slowly after deletions before it."""
+        self._hosts: list[OrderedDict[str, None]] = [OrderedDict()]
         """At index n, the addresses with n connections each."""
         self._most = 0
         """The greatest number of connections of one address."""
@@ -64,13 +65,13 @@ class HalfOpen:
         return HalfOpenWait(self, host)
 
     def add(self, wait: HalfOpenWait) -> None:
-        waits = self._of.setdefault(wait.host, {})
+        waits = self._of.setdefault(wait.host, OrderedDict())
         waits[wait] = None
         self._moved(wait.host, len(waits) - 1, len(waits))
 
     def forget(self, wait: HalfOpenWait) -> None:
-        waits = self._of.get(wait.host, {})
-        if wait in waits:
+        waits = self._of.get(wait.host)
+        if waits and wait in waits:
             del waits[wait]
             self._moved(wait.host, len(waits) + 1, len(waits))
             if not waits:
@@ -95,7 +96,7 @@ class HalfOpen:
             del self._hosts[before][host]
         if now:
             if now == len(self._hosts):
-                self._hosts.append({})
+                self._hosts.append(OrderedDict())
             self._hosts[now][host] = None
         if now > self._most or not self._hosts[self._most]:
             self._most = now
