@@ -35,6 +35,7 @@ def judge(clock: Clock) -> Judge:
 
 def acknowledges(judge: Judge, counter: int) -> None:
     judge.heard_ack(THREE, ONE, make(1, counter))
+    judge.ticked(THREE)
 
 
 def test_a_follower_that_acknowledges_is_not_dropped(judge: Judge, clock: Clock) -> None:
@@ -54,6 +55,12 @@ def test_a_follower_without_progress_may_be_dropped(judge: Judge, clock: Clock) 
 def test_acknowledgements_of_an_earlier_link_do_not_count(judge: Judge) -> None:
     acknowledges(judge, 4)
     judge.heard_follower_info(THREE, ONE)
+    judge.dropped(THREE, ONE, SYNC_MS)
+
+
+def test_acknowledgements_after_the_last_tick_do_not_count(judge: Judge) -> None:
+    judge.heard_ack(THREE, ONE, make(1, 4))
+    judge.ticked(ONE)
     judge.dropped(THREE, ONE, SYNC_MS)
 
 
