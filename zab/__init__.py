@@ -119,7 +119,7 @@ if TYPE_CHECKING:
     from zab.store.znode import Stat
 
 __all__ = [
-    # a machine, and a member that replicates it
+    # state machines, and the members that replicate them
     "Machine",
     "Passive",
     "View",

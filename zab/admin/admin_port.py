@@ -22,7 +22,7 @@ RECEIVE_BYTES: Final = 16 << 10
 PIECE_BYTES: Final = 256 << 10
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1 << 20
-"""About the most bytes that are read and discarded between the last reply and the close."""
+"""The approximate maximum of bytes that are read and discarded between the last reply and the close."""
 
 Answer = Callable[[AdminRequest, str], Awaitable[AdminReply]]
 """Returns the reply to a request, or raises `HttpError`. The second argument is the address of the client."""
@@ -168,7 +168,7 @@ class AdminPort:
         await self._linger(stream)
 
     async def _linger(self, stream: trio.SocketStream) -> None:
-        """Read for a moment before closing: a close with unread data would reset the connection and lose the reply."""
+        """Read for a moment before closing: a close with unread data resets the connection, and may lose the reply."""
         received = 0
         with trio.move_on_after(LINGER_S):
             await stream.send_eof()

@@ -6,7 +6,7 @@ too. Three rules prevent this:
 
 - `Host`, if present, must be an address, `localhost`, or a name of this server or of the settings. Rebinding needs a
   name that the attacker chose.
-- A POST must not come from another origin. What needs no POST either changes nothing or needs credentials.
+- A POST must not come from another origin. A request with another method either changes nothing or needs credentials.
 - A request that the browser marks as one from another origin (`Sec-Fetch-Site`) is refused unless it is a GET by which
   the browser visibly leaves the page. So no page can cause costly replies unnoticed.
 

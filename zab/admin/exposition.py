@@ -21,9 +21,9 @@ _TOTAL: Final = "_total"
 
 @frozen
 class MetricSample:
-    """One value of the metric `name`. `suffix` is `_sum` or `_count` for these two values of a summary.
+    """One value of the metric `name`. In a summary, `suffix` is `_sum` for the sum and `_count` for the count.
 
-    A `value` of None announces the metric, even if no value follows.
+    A `value` of None adds no value, but makes the metric appear with its description and type.
     """
 
     name: str

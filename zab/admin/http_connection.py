@@ -25,7 +25,7 @@ _METHOD: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,20}")
 _LINE: Final = re.compile(rb"[^ ]+ [\x21-\x7e]+ HTTP/([0-9](?:\.[0-9])?)")
 _FOLDED: Final = re.compile(rb"\r?\n[ \t]")
 _LINE_BYTES_MAX: Final = 1_000
-"""The number of bytes at the beginning of a head, complete or not, in which the request line is checked."""
+"""`_check_line` checks a request line that ends within this number of bytes, and of a longer one only the method."""
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
 
 
@@ -133,9 +133,9 @@ class HttpConnection:
     def _request(self, event: h11.Request) -> AdminRequest:
         """Check a request's head and convert it. The body is None if it is too large or has no announced length.
 
-        An unknown method is 501 (RFC 9110), too many headers are 431 (RFC 6585), and a head with both Content-Length
-        and Transfer-Encoding is 400 (RFC 9112, 6.3). The connection is kept only if the body can be read and the client
-        speaks HTTP/1.1 without `Connection: close`.
+        Raise `HttpError` with 501 for an unknown method (RFC 9110), with 431 for too many headers (RFC 6585), and with
+        400 for a head with both Content-Length and Transfer-Encoding (RFC 9112, 6.3) or with an invalid target. The
+        connection is kept only if the body can be read and the client speaks HTTP/1.1 without `Connection: close`.
         """
         method = event.method.decode("ascii")
         if method not in METHODS:
@@ -147,7 +147,7 @@ class HttpConnection:
             name, text = key.decode("ascii"), value.decode("latin-1")
             headers[name] = f"{headers[name]}, {text}" if name in headers else text
         if "transfer-encoding" in headers and "content-length" in headers:
-            # One of the two is false, and a proxy in between may believe the other one.
+            # The two may contradict each other, and a proxy in between may have followed the other one.
             raise HttpError(HTTPStatus.BAD_REQUEST, "a request must not have both Content-Length and Transfer-Encoding")
         path, parameters, authority = _target(event.target)
         if authority is not None:
@@ -197,7 +197,7 @@ def _check_line(beginning: bytes) -> None:
 
 
 def _target(target: bytes) -> tuple[str, dict[str, str], str | None]:
-    """Return the path, the parameters, and the host that overrides the header `Host`: only an absolute URL has one."""
+    """Return the path, the parameters, and the host if the target is an absolute URL: that host overrides `Host`."""
     authority = None
     if not target.startswith(b"/"):
         scheme, slashes, rest = target.partition(b"://")

@@ -34,7 +34,7 @@ def html(body: bytes) -> AdminReply:
 
 @cache
 def _policy() -> tuple[tuple[str, str], ...]:
-    """Return the Content-Security-Policy. It permits only the page's own style and script: shown values add none."""
+    """Return the Content-Security-Policy. It permits only the page's own style and script, not any in shown values."""
     hashes = {}
     for element in ("style", "script"):
         text = _frame().partition(f"<{element}>")[2].partition(f"</{element}>")[0]
@@ -115,7 +115,7 @@ def card(title: str, unit: str, values: Sequence[int], shown: Any) -> str:
 
 
 def spark(values: Sequence[int], slots: int = SPARK_SLOTS) -> str:
-    """Return a chart of the values: a line over a surface, with the newest value at the right."""
+    """Return a chart of the values: a line with the area below it filled, and the newest value at the right."""
     most = max([*values, 1])
     step = SPARK_WIDTH / (slots - 1)
     first = slots - len(values)

@@ -1,6 +1,6 @@
 """Java's login configuration (JAAS), as operators of ZooKeeper use it: names and passwords for DIGEST-MD5.
 
-Syntax errors name the line and never quote it: where a quotation mark is missing, a password may stand for a name.
+Syntax errors name a line and never quote it: if a quotation mark is missing, a password may stand where a name belongs.
 
 Server {
     org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -82,7 +82,7 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
 
 
 class _JaasReader:
-    """Reads the tokens of a text one after the other. Its errors have the number of the present line."""
+    """Reads the tokens of a text one after the other. Its errors have the line of the next token, or the last line."""
 
     def __init__(self, text: str, source: str) -> None:
         self._source = source

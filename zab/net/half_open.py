@@ -1,8 +1,8 @@
 """Half-open connections, whose other end still has to send something, and the choice of those that a full port drops.
 
 If a full port refused new connections, a few addresses that connect and send nothing could block it. So a full port
-drops the oldest half-open connection of the address with the most of them, and admits the new one. A flood then harms
-only the addresses that it comes from.
+drops the oldest half-open connection of the address with the most of them, and admits the new one. A flood from a few
+addresses then harms only these addresses.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class HalfOpenWait:
 
 
 class HalfOpen:
-    """The half-open connections of one pool. Each operation takes constant time, however many there are."""
+    """The half-open connections of one pool. The address with the most of them is found without a search."""
 
     def __init__(self) -> None:
         self._of: dict[str, dict[HalfOpenWait, None]] = {}
@@ -77,7 +77,7 @@ class HalfOpen:
                 del self._of[wait.host]
 
     def make_room(self) -> HalfOpenWait | None:
-        """Drop the oldest connection of the address that has most of them, and return it; None if there is none.
+        """Drop the oldest connection of the address with the most, and return it; None if there is none.
 
         Its task is cancelled, and closes it in the next pass of the event loop.
         """

@@ -71,7 +71,7 @@ class Semaphore(Holdable):
                 yield Held(path, stat.czxid)
 
     async def _check_leases(self) -> None:
-        """Create the node with the number of leases if it is missing; if it has another, raise `ConfigError`."""
+        """Create the node with the number of leases if it is missing. Raise `ConfigError` if it has another."""
         session, acl = self.session, self.settings.acl
         while True:
             try:

@@ -27,9 +27,9 @@ READ_ONLY_ACL: Final[Acl] = acl.READ_ONLY
 """Read permission for every client, and no other permission."""
 
 CREATOR_ACL: Final[Acl] = ((acl.ALL, "auth", ""),)
-"""All permissions for the authenticated identities of the session that creates the node: for all but its address.
+"""All permissions for the authenticated identities of the session that creates the node.
 
-A session without such an identity gets `InvalidAcl`.
+The address of a client is not authenticated. A session without an authenticated identity gets `InvalidAcl`.
 """
 
 

@@ -11,7 +11,7 @@ Every call returns when it is done, or raises. While no server can be reached it
 (`trio.fail_after`) if you have one. If you cancel a change, you cannot know whether it will still be made. If the
 connection is lost before the reply to a change, the call raises `OutcomeUnknown`.
 
-The abstract methods here are implemented by the two kinds of sessions; everything else is shared.
+Each of the two kinds of sessions implements the abstract methods here. They share most of the rest.
 """
 
 from __future__ import annotations
@@ -53,24 +53,29 @@ from zab.store.znode import Stat
 Servers = str | Iterable[str] | None
 """Servers in ZooKeeper's text, `server.1=host:2888:3888;2181`, or their ids; None if not given.
 
-Either one text with commas between them, or several texts.
+Either one text with commas between the servers, or several texts.
 """
 
 
 @checks_methods
 class Session(ABC):
-    """A session with the store. It expires if the leader receives nothing from it for `timeout_ms`.
+    """A session with the store. It expires if the leader has no sign of its activity for `timeout_ms`.
 
     After the session's end every call raises `SessionExpired`, its subclass `SessionClosed`, or `AuthFailed`. Any
-    change may raise `OutcomeUnknown`. In this process, any call may raise `Stopped` if the store ends, and any change
-    `LeadersLost`. Over a connection, any call may raise `Throttled`, any change and `sync` may raise `NotReadOnly`, and
-    any call that changes nothing `Unreachable`; a malformed reply raises `WireError`, and a request that is larger than
-    `frame_bytes_max` `LocalProtocolError`. An invalid argument raises `BadArguments`, or `TypeError` if its type is
-    wrong. The methods name further errors.
+    change may raise `OutcomeUnknown`, and `LocalProtocolError` if it is larger than `frame_bytes_max`. An invalid
+    argument raises `BadArguments`, or `TypeError` if its type is wrong.
+
+    In this process, any call may raise `Stopped` if the store ends, and any change `LeadersLost`.
+
+    Over a connection, any call may raise `Throttled`. Any change and `sync` may raise `NotReadOnly`. Any call that
+    changes nothing may raise `Unreachable`, and `LocalProtocolError` if it is larger than `frame_bytes_max`. A
+    malformed reply raises `WireError`.
+
+    The methods name further errors.
     """
 
     id: int
-    """The session's id. Over a connection it may change while the session has only met servers without a quorum."""
+    """The session's id. Over a connection it may change until a server with a quorum has accepted the session."""
     timeout_ms: int
     """The timeout that the server has granted, in milliseconds."""
 
@@ -94,7 +99,7 @@ class Session(ABC):
 
     @abstractmethod
     def _unwatch(self, path: str, kind: WatchKind) -> None:
-        """Request that the server drop its watch, without waiting for the reply. `path` is the path at the server."""
+        """Request the removal of a watch at the server, without waiting for the reply. `path` is the server's path."""
 
     def _at_server(self, path: str) -> str:
         """Return the path at the server for this path of the session."""
@@ -105,7 +110,7 @@ class Session(ABC):
         """Add an identity to this session, for the permissions of ACLs.
 
         scheme       the scheme of the identity, such as "digest"
-        credentials  what proves the identity, in the scheme's form; for `digest` b"user:password"
+        credentials  the proof of the identity, in the scheme's form; for `digest` b"user:password"
 
         If the server rejects the credentials, the session ends and the call raises `AuthFailed`. Over a connection,
         more identities than `ClientSettings.auths_max` raise `Overloaded`.
@@ -119,8 +124,8 @@ class Session(ABC):
         """The send time, on Trio's clock, of the last request that is known to have renewed this session at a leader.
 
         The session cannot expire before this time plus `timeout_ms`. Only the creation or attachment of the session at
-        a server with a quorum and each `sync` count: the reply to a ping or a read may come from a server that has lost
-        its leader, and a write does not renew the session.
+        a server with a quorum and each `sync` count. The reply to a ping or a read may come from a server that has lost
+        its leader. A write renews the session only with the server's next report to the leader.
         """
 
     @property
@@ -132,7 +137,7 @@ class Session(ABC):
         """Iterate over the state now and then each change, in order: `async for state in session.states()`.
 
         The iteration ends after a final state: EXPIRED, AUTH_FAILED or, when the block is left or the store itself
-        ends, CLOSED. `over` is the reason. A slow consumer misses changes before the last 64, never the newest.
+        ends, CLOSED. `over` then has the reason. A slow consumer misses changes before the last 64, never the newest.
         """
         return States(self._state_changes)
 
@@ -169,17 +174,17 @@ class Session(ABC):
 
         data        the content; None and b"" differ
         ephemeral   delete the node when the session ends
-        sequential  append a number of ten digits to the path: each is greater than those before it under this parent
+        sequential  append a number of ten digits to the path: the number of children created before under this parent
         container   let the servers delete the node some time after its last child was deleted
         ttl_ms      let the servers delete the node when it has no child and its data has not changed for this time
-        acl         the node's permissions: a sequence of (permissions, scheme, identity). In place of `zab.OPEN_ACL`,
-                    the default, the node gets the ACL of the function `acl` of `zab.connect` if one was given
+        acl         the node's permissions: a sequence of (permissions, scheme, identity). If a function `acl` was
+                    given to `zab.connect`, its result replaces the default, `zab.OPEN_ACL`
 
         At most one of `ephemeral`, `container` and `ttl_ms` may be given, and a container cannot be sequential.
 
         Raise `NodeExists`; `NoNode` if the parent does not exist; `NoChildrenForEphemerals` if the parent is ephemeral;
-        `NoAuth`, `InvalidAcl`, `QuotaExceeded`, `EphemeralOnLocalSession`; and `Unimplemented` if the server has no TTL
-        nodes.
+        `Unimplemented` if `ttl_ms` is given and the server does not permit TTL nodes; `Throttled` for statistics of a
+        quota soon after others; `NoAuth`, `InvalidAcl`, `QuotaExceeded` or `EphemeralOnLocalSession`.
         """
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
@@ -305,7 +310,7 @@ class Session(ABC):
         return found
 
     async def config(self, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
-        """Return the membership in ZooKeeper's text, and the stat of its node. The session's root does not apply."""
+        """Return the membership in ZooKeeper's text, and the stat of its node, `/zookeeper/config` at the server."""
         found: tuple[bytes | None, Stat] = await self._read(Op.GET_DATA, CONFIG, watch, rooted=False)
         return found
 
@@ -426,7 +431,7 @@ class Session(ABC):
     def _added_in_vain(self, path: str, kind: WatchKind) -> None:
         """Remove a watch whose `add_watch` was cancelled: the server may add it all the same.
 
-        Do nothing if another watch needs the path.
+        Do nothing if the session has a watch of this kind on the path already.
         """
         path = self._at_server(path)
         if not self._watch_manager.watches(path, kind):
@@ -451,7 +456,7 @@ class Session(ABC):
         await ensure_path(self, path_of(path), acl, self._make_root)
 
     async def _make_root(self, acl: Acl) -> bool:
-        """Create this session's root node. Return False if the session has no root of its own."""
+        """Create this session's root node and its ancestors. Return False if the session has no root of its own."""
         return False
 
     async def delete_tree(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The arguments of operations, checked, and several operations in one request."""
+"""Check the arguments of operations, and combine several operations in one request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zab.store.operations import ANY_VERSION, CreateFlag, Fields, Op
 from zab.store.znode import INT_MAX, INT_MIN, Stat
 
 Parts: TypeAlias = Iterable[tuple[int, Any]]
-"""For each operation (op, value), or (`Op.ERROR`, code) if it failed."""
+"""The parts of a reply, one for each operation: (op, value), or (`Op.ERROR`, code) without a result."""
 
 _WITH_STAT: Final = frozenset({Op.CREATE2, Op.CREATE_CONTAINER, Op.CREATE_TTL})
 LONG: Final = 1 << 63
@@ -139,12 +139,12 @@ class Multi:
         return self
 
     def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Self:
-        """Add the replacement of a node's data, if it is at `version` (-1: any). The result is the new `Stat`."""
+        """Add a replacement of a node's data. The node must be at `version` (-1: any). The result is the new `Stat`."""
         self.operations.append((Op.SET_DATA, (path_of(path), data_of(data), version_of(version))))
         return self
 
     def delete(self, path: str, version: int = ANY_VERSION) -> Self:
-        """Add the deletion of a node without children, if it is at `version` (-1: any). The result is None."""
+        """Add a deletion of a node without children. The node must be at `version` (-1: any). The result is None."""
         self.operations.append((Op.DELETE, (path_of(path), version_of(version))))
         return self
 

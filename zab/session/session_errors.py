@@ -14,8 +14,8 @@ class StoreError(ZabError):
     """The store refused the operation.
 
     code   the reason, in ZooKeeper's numbers
-    path   the node that the failed request names, if it names one; else None
-    index  the number of the failed operation of a multi, from 0; None for any other request
+    path   the node that the failed request or operation names; None if it names no node
+    index  the number of the failed operation in its multi, from 0; None if no single operation of a multi failed
     """
 
     path: str | None = None
@@ -51,7 +51,7 @@ class NoAuth(StoreError):
 
 
 class InvalidAcl(StoreError):
-    """The ACL is invalid, or its entry `auth` stands for no identity of the session."""
+    """The ACL is invalid, or it has the entry `auth` and the session has no authenticated identity."""
 
 
 class NoChildrenForEphemerals(StoreError):
@@ -87,7 +87,7 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The request waited too long in a busy server, or would create the statistics of a quota too soon after others.
+    """The request waited too long in a busy server, or would create statistics of a quota too soon after others.
 
     It was not carried out. Try again later, at a lower rate.
     """
@@ -98,7 +98,10 @@ class AuthFailed(StoreError):
 
 
 class SessionExpired(StoreError):
-    """The session is over for this client. Its ephemeral nodes end with it, unless another client has taken it over."""
+    """The session is over for this client. For the servers it may continue, for example with another client.
+
+    The servers delete its ephemeral nodes when they end it.
+    """
 
 
 class SessionClosed(SessionExpired, LocalProtocolError):

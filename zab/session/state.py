@@ -58,7 +58,7 @@ class StateChanges:
         self._next_change.unpark_all()
 
     async def after(self, seen: int) -> tuple[int, SessionState] | None:
-        """Wait for a state after number `seen`. Return the number and the state of the oldest such state that is kept.
+        """Wait for a state with a number above `seen`. Return the number and the state of the oldest one that is kept.
 
         Return None if the state with number `seen` is final.
         """

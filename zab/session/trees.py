@@ -1,7 +1,7 @@
 """Create paths and delete trees in few requests: changes share a request where possible, and reads run concurrently.
 
-Other clients may change the same nodes meanwhile. Each request succeeds as a whole or not at all; if one fails because
-the tree has changed, the tree is read again.
+Other clients may change the same nodes meanwhile. Each request succeeds as a whole or not at all. If such a change
+makes a request fail, it is repeated without the changed node, or a new request is made after the nodes are read again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 PART_OPERATIONS_MAX: Final = 128
 PART_BYTES_MAX: Final = 64 << 10
-"""The maximum number of bytes of the paths in one request; far below the limit of servers (`jute.maxbuffer`)."""
+"""The maximum number of bytes of the paths in one request; far below the limit of servers (`jute.maxbuffer`).
+
+A longer path is in a request of its own.
+"""
 READS_MAX: Final = 128
 """The maximum number of concurrent reads."""
 
@@ -55,7 +58,7 @@ async def ensure_path(session: Nodes, path: str, acl: Acl, make_root: Callable[[
                     creates.create(each, acl=acl)
                 await session.multi(creates)
         except (NodeExists, NoNode, OutcomeUnknown):
-            line = whole  # another client is at work, or the outcome is unknown
+            line = whole  # another client has changed a node, or the outcome is unknown: check the whole path
         else:
             line = missing[len(part) :]
 

@@ -27,7 +27,7 @@ class Listener(Protocol):
 
 
 class Table(Enum):
-    """The five lists of ZooKeeper's setWatches, in its order."""
+    """The five lists of ZooKeeper's setWatches2, in its order. The first three are those of setWatches."""
 
     DATA = "data"
     EXIST = "exist"
@@ -60,7 +60,7 @@ _ONCE: Final = {
     Event.DELETED: (Table.DATA, Table.EXIST, Table.CHILD),
     Event.CHILDREN_CHANGED: (Table.CHILD,),
 }
-"""The tables of one-time watches from which an event removes the watches on its path."""
+"""For each event, the tables from which it removes the one-shot watches on its path."""
 
 _REMOVED: Final = {
     Table.DATA: Event.DATA_WATCH_REMOVED,
@@ -156,7 +156,7 @@ class WatchManager:
         return any(path in self._tables[table] for table in _TABLES[kind])
 
     def lists(self) -> Lists:
-        """Return the watched paths of each table, as setWatches sends them to a new server."""
+        """Return the watched paths of each table, for the request that restores the watches at a new server."""
         data, exist, child, persistent, recursive = (list(self._tables[table]) for table in Table)
         return data, exist, child, persistent, recursive
 

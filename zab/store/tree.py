@@ -49,7 +49,7 @@ class Tree:
         self.ttls: Paths = {}
         """The paths of all TTL nodes."""
         self.marks: list[Mark] = []
-        """The marks that changes write to: one of the digest, and one of each snapshot in `OpenSnapshots`."""
+        """The marks that every change writes to, such as those of the digest and of running snapshots."""
         self._insert(ROOT, (*EMPTY_ROOT[:11], 1))
         self._insert(SYSTEM, (*EMPTY_ROOT[:11], 2))
         self._insert(QUOTA, EMPTY_ROOT)
@@ -61,8 +61,8 @@ class Tree:
     # -- changes -----------------------------------------------------------------------------------
 
     def replace(self, path: str, old: Znode, new: Znode) -> None:
-        """Replace the node at `path`, which is `old`, by `new`."""
-        # Write to the marks first: a reader in another thread must find the old node in one place or the other.
+        """Put `new` at `path`, in place of the present node `old`."""
+        # Write to the marks first: a snapshot in another thread must find the old node in its mark or in the tree.
         for mark in self.marks:
             mark.setdefault(path, old)
         self.nodes[path] = new
@@ -84,8 +84,9 @@ class Tree:
         (p_data, p_acl, p_czxid, p_mzxid, p_ctime, p_mtime, p_version, cversion, p_aversion, p_owner, pzxid, count) = (
             parent
         )
-        # In a replay over a state that contains parts of the history, the parent may be newer or the node may exist.
-        # The parent must catch up even then, because its `cversion` is the next sequence number.
+        # In a replay over a state that contains parts of the history, the parent may be newer: then it keeps its
+        # `cversion`. If the node exists already, the parent may still be older: then it must catch up, because its
+        # `cversion` is the next sequence number.
         if parent_cversion > cversion or (parent_cversion < 0 and cversion == INT_MAX):
             cversion, pzxid = parent_cversion, zxid
         existing = nodes.get(path)
@@ -117,9 +118,9 @@ class Tree:
         return node
 
     def delete(self, path: str, parent_path: str, name: str, zxid: int) -> Znode | None:
-        """Delete a node, with its children if it has any, and return it; return None if there is none.
+        """Delete a node and all its descendants, and return the node; return None if it does not exist.
 
-        In both cases the parent's `pzxid` becomes `zxid`, unless the present `pzxid` is greater.
+        In both cases the parent, if it exists, gets `zxid` as its `pzxid`, unless its present `pzxid` is greater.
         """
         nodes = self.nodes
         node = nodes.get(path)
@@ -156,7 +157,7 @@ class Tree:
         return node
 
     def _insert(self, path: str, node: Znode) -> None:
-        """Insert a node, and do not change its parent's count of children."""
+        """Insert a node, but do not change its parent's count of children."""
         self.nodes[path] = node
         if path != ROOT:
             slash = path.rfind("/")
@@ -197,7 +198,7 @@ class Tree:
         return list(self.children.get(path, ()))
 
     def count_below(self, path: str) -> int:
-        """Count all descendants. This visits only those nodes of the whole tree that have children."""
+        """Count all descendants. The time grows with the number of nodes in the whole tree that have children."""
         if path == ROOT:
             return len(self.nodes) - 1
         if path not in self.children:
@@ -208,7 +209,7 @@ class Tree:
         )
 
     def measure(self, path: str) -> tuple[int, int]:
-        """Return the number of nodes from `path` down and the bytes of their data; (0, 0) if there is no such node.
+        """Return the number of nodes in the subtree at `path` and the bytes of their data; (0, 0) if there is no node.
 
         This is three times as fast as `walk`.
         """

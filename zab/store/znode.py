@@ -14,7 +14,7 @@ Znode: TypeAlias = tuple[bytes | None, Acl, int, int, int, int, int, int, int, i
 """(data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children)
 
 cversion  the number of children that were ever created
-owner     0, the owning session, or the mark of a container or TTL node: see below
+owner     0, the id of the owning session, or a value that marks a container or TTL node: see below
 children  the number of children that exist
 """
 
