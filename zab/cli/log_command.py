@@ -70,7 +70,8 @@ def dump(
 ) -> None:
     """Print every transaction: zxid, time, session, operation, path and details.
 
-    DATA is a data directory of `zab serve`, or a log file of ZooKeeper.
+    DATA is a data directory of `zab serve`, or a log file of ZooKeeper. Damage ends the output of a file,
+    and is reported on stderr.
 
     \b
     zab log dump data/1
@@ -117,7 +118,7 @@ def _ours(path: Path, log_dir: Path | None) -> Disk:
 @log_dir_option
 @report_failures
 def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
-    """Verify every checksum, and print what the server would report at its next start.
+    """Verify the checksums of the whole log and of the newest snapshot, and print what the next start would report.
 
     Exit status 0: the history is complete. 1: it is damaged. A server with a damaged history does not vote before the
     leader has sent it the history; if it is the only voter, it does not start. A torn tail, the usual trace of a crash,
@@ -164,10 +165,10 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
 
 
 def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | None:
-    """Return the zxid of the first transaction in a store's directory that was not written by a store, or None.
+    """Return the zxid of the first transaction in a store's directory that a store cannot have written, or None.
 
-    The directory names the kind of its machine. If it names none, one transaction that was written by a store shows
-    that the directory belongs to a store.
+    The `identity` file names the kind of state machine that the directory belongs to. If it does not, one transaction
+    that a store can have written shows that the directory belongs to a store.
     """
     kind = None
     if IDENTITY in disk.list():
@@ -201,8 +202,8 @@ def repair(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a NEW directory from the part of a history before the damage. DATA is not changed.
 
     Use this only for the last copy of a history. A member of an ensemble does not need it: start the server, and it
-    gets the history from the others. All transactions after the damage are lost, acknowledged ones included. Exit
-    status 1: nothing can be read, and NEW is not made.
+    gets the history from the others. All transactions after the damage are lost, acknowledged ones included. If
+    nothing can be read, NEW is not made, and the exit status is 1.
     """
     state = read_ours(_ours(source, log_dir), str(source), salvage=True)
     for note in state.notes:
@@ -220,10 +221,10 @@ def repair(source: Path, target: Path, log_dir: Path | None) -> None:
 def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     """Give up the history of a stopped server that vetoes its leader, in favour of the leader's history.
 
-    A server vetoes if its leader lacks committed transactions that this server has, because a majority of servers has
-    lost data. Then the log of this server has the event `vetoes`, and `zab status` prints a warning. This command gives
-    these transactions up, without checking that the server vetoes. At its next start the server does not vote until a
-    leader has sent it a snapshot; then its old files are renamed to damaged.*.
+    A server vetoes if it has committed transactions that its leader lacks, because a majority of servers has lost data.
+    Then the server logs the event `vetoes`, and `zab status` prints a warning. This command gives these transactions
+    up, without checking that the server vetoes. After its next start the server does not vote until a leader has sent
+    it a snapshot; then its old files are renamed to damaged.*.
     """
     _ours(path, log_dir)
     if not yes:

@@ -104,7 +104,7 @@ def changed(old: bytes, new: bytes) -> bytes:
     (b"zookeeper/zk-sasl-md5", b"zookeeper/other", "the response is for"),
     (b'username="bob"', b'username="bob",username="eve"', "has 2 `username` directives"),
     (b'cnonce="OA6MHXh6VqTrRk"', b'cnonce=""', "lacks a cnonce"),
-    (b"response=", b"response=0", "a hash of 32 digits"),
+    (b"response=", b"response=0", "a hash of 32 hexadecimal digits"),
     (b"qop=auth", b"qop=auth,authzid=eve", "a wrong password"),
     (b"qop=auth", b"qop", "no name=value"),
     (b'username="bob"', b'username="bob', "no name=value"),
