@@ -167,8 +167,8 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
 def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | None:
     """Return the zxid of the first transaction in a store's directory that a store cannot have written, or None.
 
-    The `identity` file names the kind of state machine that the directory belongs to. If it does not, one transaction
-    that a store can have written shows that the directory belongs to a store.
+    The `identity` file names the kind of state machine that the directory belongs to. Without that kind, one
+    transaction that a store can have written shows that the directory belongs to a store.
     """
     kind = None
     if IDENTITY in disk.list():
