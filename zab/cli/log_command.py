@@ -26,7 +26,7 @@ from zab.cli.data_files.state_writer import found_in
 from zab.cli.kit.failures import Misused, report_failures
 from zab.cli.kit.options import log_dir_option
 from zab.core.batch import Batch
-from zab.core.errors import DamagedError
+from zab.core.errors import StorageError
 from zab.core.plurals import counted
 from zab.core.zxid import Zxid, show
 from zab.runtime.directory_owner import NAME as IDENTITY
@@ -174,7 +174,7 @@ def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | N
     if IDENTITY in disk.list():
         try:
             kind = owner_of_directory(disk, path).machine_kind
-        except DamagedError:  # reported by _damaged_owners
+        except StorageError:  # reported by _damaged_owners
             pass
     if kind not in (None, Store.kind):
         return None
@@ -182,13 +182,13 @@ def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | N
 
 
 def _damaged_owners(*directories: Path | None) -> list[str]:
-    """Return errors about directories whose owner cannot be read: a server would not start on them."""
+    """Return an error for each directory whose file `identity` cannot be read: a server would not start on it."""
     damaged = []
     for path in directories:
         if path is not None and IDENTITY in (disk := ReadOnlyDisk(path)).list():
             try:
                 owner_of_directory(disk, path)
-            except DamagedError as error:
+            except StorageError as error:
                 damaged.append(str(error))
     return damaged
 
