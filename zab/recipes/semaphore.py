@@ -92,5 +92,5 @@ class Semaphore(Holdable):
             raise ConfigError(f"the semaphore at {self.path} has {leases} leases, not {self.leases}")
 
     async def holders(self) -> list[str]:
-        """Return the identifiers of the lease holders, in no order."""
+        """Return the identifiers of the lease holders, in no particular order."""
         return await texts(self.session, self.path)

@@ -87,7 +87,7 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The request waited too long in a busy server, or would create statistics of a quota too soon after others.
+    """The request waited too long in a busy server, or would set a quota too soon after another was set.
 
     It was not carried out. Try again later, at a lower rate.
     """
