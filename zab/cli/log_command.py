@@ -120,9 +120,9 @@ def _ours(path: Path, log_dir: Path | None) -> Disk:
 def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     """Verify the checksums of the whole log and of the newest snapshot, and print what the next start would report.
 
-    Exit status 0: the history is complete. 1: it is damaged. A server with a damaged history does not vote before the
-    leader has sent it the history; if it is the only voter, it does not start. A torn tail, the usual trace of a crash,
-    is not damage.
+    Exit status 0: a server would start with this history and vote. 1: it would not, and the lines that begin with
+    "damage" say why. A server with a damaged history does not vote before the leader has sent it the history; if it is
+    the only voter, it does not start. A torn tail, the usual trace of a crash, is not damage.
     """
     disk = _ours(path, log_dir)
     files: list[dict[str, Any]] = [
@@ -139,14 +139,14 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     if found.damage:  # the server would not use this history, but its sound part can be saved
         sound = history(disk, salvage=True)
         found = evolve(found, last=sound.last, batches=sound.batches)
-    found = evolve(found, damage=(*_damaged_owners(path, log_dir), *found.damage))
     foreign = _first_foreign(disk, path, found.batches)
     if foreign is not None:
         line = f"transaction {show(foreign)} was not written by a store, but by another kind of state machine"
         found = evolve(found, damage=(*found.damage, line), last=Zxid(foreign - 1))
+    damages = *_damaged_owners(path, log_dir), *found.damage
     if as_json:
         outcome = {"whole": not found.damage, "torn": found.torn, "last": show(found.last)}
-        click.echo(json.dumps({**outcome, "damage": found.damage, "notes": found.notes, "files": files}))
+        click.echo(json.dumps({**outcome, "damage": damages, "notes": found.notes, "files": files}))
     else:
         for each in files:
             trouble = each["trouble"] or "sound"
@@ -155,13 +155,13 @@ def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
             click.echo(f"{each['file']}: {many}{reach}: {trouble}")
         for note in found.notes:
             click.echo(f"note: {note}")
-        for damage in found.damage:
+        for damage in damages:
             click.echo(f"damage: {damage}")
         verdict = "damaged: the sound history" if found.damage else "whole: the history"
         click.echo(f"{verdict} ends at {show(found.last)}")
     if in_use(path):
         click.echo(f"note: a server runs on {path}; a record that it is writing may look torn", err=True)
-    sys.exit(1 if found.damage else 0)
+    sys.exit(1 if damages else 0)
 
 
 def _first_foreign(disk: Disk, path: Path, batches: Sequence[Batch]) -> Zxid | None:

@@ -63,7 +63,7 @@ class QuotaExceeded(StoreError):
 
 
 class NotReadOnly(StoreError):
-    """The server that this session is connected to can only be read from. Wait for the state CONNECTED."""
+    """The server that this session is connected to is in read-only mode. Wait for the state CONNECTED."""
 
 
 class EphemeralOnLocalSession(StoreError):
