@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from harness.budgets import COMMITTED, INVARIANT, MESSAGES, SHUT_DOWN, SYNCS, USED_UP, Recovery, exceeded
+from harness.budgets import COMMITTED, FOLLOWS, INVARIANT, MESSAGES, SHUT_DOWN, SYNCS, USED_UP, Recovery, exceeded
 from harness.draw import script_from_seed
 from harness.faults import Ask, Connect, Knobs, Script, Step
 from harness.mutants.edit import Edit, planted
@@ -54,6 +54,12 @@ def test_commits_alone_do_not_explain_an_epoch() -> None:
 def test_each_transaction_may_be_synced_by_each_server() -> None:
     assert exceeded(Recovery({SYNCS: 490, COMMITTED: 10}, servers=3, took_ms=100)) is None
     assert exceeded(Recovery({SYNCS: 491, COMMITTED: 10}, servers=3, took_ms=100)) is not None
+
+
+def test_each_replica_that_begins_to_follow_may_join_the_isr() -> None:
+    spent = {"replica isr_changed": 22, FOLLOWS: 2}
+    assert exceeded(Recovery(spent, servers=3, took_ms=100)) is None
+    assert exceeded(Recovery({**spent, FOLLOWS: 1}, servers=3, took_ms=100)) is not None
 
 
 def test_each_controller_that_shuts_down_on_request_may_be_replaced() -> None:
