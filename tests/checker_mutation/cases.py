@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from random import Random
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
@@ -25,6 +25,7 @@ from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
 from harness.history import History, WatchFired
 from kraft_controller.core.names import TopicId
+from tests.checker_mutation import unit_tests
 from tests.histories import algebra, controller, limits, liveness, oracle, partitions, transactions, verdicts, zab
 from tests.histories.controller import settled
 from tests.histories.corrupt import CORRUPTIONS
@@ -66,8 +67,15 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "records": _named("checkers.records", "case groups judge lost members polls values verify"),
     "transactions": _named("checkers", "transactions"),
+    "disturbances": (*_named("checkers", "disturbances"), "harness.budgets"),
+    "brokers": _named(
+        "checkers.partitions", "fetch_sessions group_replies lag observed positions producers stability waiting"
+    ),
 }
 """The modules of each group."""
+
+
+BROKERS: Final = ("test_fetch_sessions_checker", "test_group_replies", "test_lag", "test_stability", "test_waiting")
 
 
 @frozen
@@ -303,4 +311,6 @@ CORPORA: Final[dict[str, Callable[[], Actions]]] = {
     "partitions": partitions_corpus,
     "records": records_corpus,
     "transactions": transactions.actions,
+    "disturbances": partial(unit_tests.actions, ("test_disturbances", "test_budgets")),
+    "brokers": partial(unit_tests.actions, BROKERS),
 }

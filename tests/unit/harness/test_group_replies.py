@@ -103,16 +103,16 @@ def joined(number: int, member: str, members: tuple[str, ...], leader: str = "",
     return Joined(E.NONE, member, number, "consumer", protocol, leader, told)
 
 
-@pytest.fixture
-def stable() -> Coordinator:
-    """A coordinator of a stable group with the members a and b in generation 1."""
+def of_stable_group() -> Coordinator:
+    """Return the coordinator of a stable group with the members a and b in generation 1."""
     coordinator = Coordinator()
     coordinator.generation(1, "a", "b")
     coordinator.assign(1, "a", "b")
     return coordinator
 
 
-def test_right_replies_violate_nothing(stable: Coordinator) -> None:
+def test_right_replies_violate_nothing() -> None:
+    stable = of_stable_group()
     stable.heartbeat("a", E.NONE)
     stable.commit("b", E.NONE)
     third = stable.ask(join("c"))
@@ -131,7 +131,8 @@ def test_right_replies_violate_nothing(stable: Coordinator) -> None:
     assert stable.replies.judged["refused"]
 
 
-def test_replies_of_other_terms_are_ignored(stable: Coordinator) -> None:
+def test_replies_of_other_terms_are_ignored() -> None:
+    stable = of_stable_group()
     ticket = stable.ask(Heartbeat(who("a")))
     stable.term = 2
     stable.answer(ticket, HeartbeatAnswered(E.UNKNOWN_MEMBER_ID))
@@ -271,7 +272,7 @@ def never_answers(stable: Coordinator) -> None:
         (never_answers, IN_TIME),
     ],
 )
-def test_wrong_reply_violates(stable: Coordinator, wrong: Callable[[Coordinator], None], invariant: str) -> None:
+def test_wrong_reply_violates(wrong: Callable[[Coordinator], None], invariant: str) -> None:
     with pytest.raises(Violation) as raised:
-        wrong(stable)
+        wrong(of_stable_group())
     assert raised.value.invariant == invariant
