@@ -49,6 +49,16 @@ def test_a_follower_without_progress_may_be_dropped() -> None:
     judge.dropped(THREE, ONE, SYNC_MS)
 
 
+def test_each_new_acknowledgement_is_progress() -> None:
+    clock = Clock()
+    judge = judge_with(clock)
+    acknowledges(judge, 4)
+    clock.now_ms += SYNC_MS
+    acknowledges(judge, 5)
+    with pytest.raises(Violation, match="which acknowledged 1/5 only 0 ms ago"):
+        judge.dropped(THREE, ONE, SYNC_MS)
+
+
 def test_acknowledgements_of_an_earlier_link_do_not_count() -> None:
     judge = judge_with(Clock())
     acknowledges(judge, 4)
