@@ -75,7 +75,14 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
 """The modules of each group."""
 
 
-BROKERS: Final = ("test_fetch_sessions_checker", "test_group_replies", "test_lag", "test_stability", "test_waiting")
+BROKERS: Final = (
+    "test_fetch_sessions_checker",
+    "test_group_replies",
+    "test_lag",
+    "test_positions_checker",
+    "test_stability",
+    "test_waiting",
+)
 
 
 @frozen
