@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from random import Random
 from types import CodeType, FrameType
@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 
 from harness.checkers import linear
 from harness.checkers.controller.facts import Fact
+from harness.checkers.partitions import producers
 from harness.checkers.partitions.copies import ident_of
 from harness.checkers.records.history import History as OfRecords
 from harness.checkers.store import judge, watch_tables
@@ -80,6 +81,7 @@ BROKERS: Final = (
     "test_group_replies",
     "test_lag",
     "test_positions_checker",
+    "test_producers_checker",
     "test_stability",
     "test_waiting",
 )
@@ -288,7 +290,17 @@ def partitions_corpus() -> Actions:
     yield from at_rest.actions()
     yield from assignments.actions()
     yield from cleaning.actions()
-    for example in partitions.EXAMPLES.values():
+    yield from _examples(partitions.EXAMPLES.values())
+
+
+def brokers_corpus() -> Actions:
+    yield from unit_tests.actions(BROKERS)
+    invariants = producers.REPLIES, producers.BY_VALUE
+    yield from _examples(each for each in partitions.EXAMPLES.values() if each.breaks in invariants)
+
+
+def _examples(examples: Iterable[partitions.Example]) -> Actions:
+    for example in examples:
         for so in (False, True):
             yield f"{example.name}{'' if so else ', not'}", _partitions_result(example, so)
 
@@ -319,5 +331,5 @@ CORPORA: Final[dict[str, Callable[[], Actions]]] = {
     "records": records_corpus,
     "transactions": transactions.actions,
     "disturbances": partial(unit_tests.actions, ("test_disturbances", "test_budgets")),
-    "brokers": partial(unit_tests.actions, BROKERS),
+    "brokers": brokers_corpus,
 }

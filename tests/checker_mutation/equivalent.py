@@ -134,6 +134,12 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.partitions.lag Led.sample: `end >= self.ends[-1]` for `end > self.ends[-1]`": (
         "the first of several samples with the same log end counts"
     ),
+    "checkers.partitions.producers ProducerModel.read: 2 for 1 in `1 << 30`": (
+        "no log of a run has as many bytes as that"
+    ),
+    "checkers.partitions.producers ProducerModel.read: 31 for 30 in `1 << 30`": (
+        "no log of a run has as many bytes as that"
+    ),
     # -- disturbances ------------------------------------------------------------------------------------
     "checkers.disturbances VotesBeginWithTheCandidate.heard_notification: 1 for 0 in `message.leader < 0`": (
         "no server has the id 0"
