@@ -90,7 +90,7 @@ class Stability:
 
     def _ledger(self, truth: Truth) -> Ledger:
         ledger = self._ledgers.get(truth.key)
-        if ledger is None or ledger.fork != truth.fork or len(ledger.transactions) > len(truth.committed):
+        if ledger is None or ledger.fork != truth.fork:
             ledger = self._ledgers[truth.key] = Ledger(truth.fork)
         ledger.read(truth.committed)
         return ledger
@@ -119,7 +119,7 @@ class Stability:
         if not copy.leads:
             self._led.pop((broker.id, copy.key), None)
             return
-        epoch, before = self._led.get((broker.id, copy.key), (-1, 0))
+        epoch, before = self._led.get((broker.id, copy.key), (copy.epoch, found))
         self._led[broker.id, copy.key] = copy.epoch, found
         if epoch == copy.epoch and found < before:
             text = f"decreased its last stable offset from {before} to {found} in leader epoch {epoch}"
@@ -158,7 +158,7 @@ class Stability:
 
         A coordinator that lost its records may leave one open.
         """
-        if not self._replicas.world.transacted or self.doubtful():
+        if self.doubtful():
             return None
         for truth in self._truths():
             for producer, made in self._ledger(truth).open.items():
