@@ -67,6 +67,22 @@ def test_acknowledgements_of_an_earlier_link_do_not_count() -> None:
     judge.dropped(THREE, ONE, SYNC_MS)
 
 
+def test_acknowledgements_of_a_lost_link_do_not_count_at_the_next_tick() -> None:
+    judge = judge_with(Clock())
+    judge.heard_ack(THREE, ONE, make(1, 4))
+    judge.heard_follower_info(THREE, ONE)
+    judge.ticked(THREE)
+    judge.dropped(THREE, ONE, SYNC_MS)
+
+
+def test_acknowledgements_before_a_drop_do_not_count_for_the_next_drop() -> None:
+    judge = judge_with(Clock())
+    acknowledges(judge, 4)
+    judge.dropped(THREE, ONE, 0)
+    judge.ticked(THREE)
+    judge.dropped(THREE, ONE, SYNC_MS)
+
+
 def test_acknowledgements_after_the_last_tick_do_not_count() -> None:
     judge = judge_with(Clock())
     judge.heard_ack(THREE, ONE, make(1, 4))

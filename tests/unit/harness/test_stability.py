@@ -116,7 +116,14 @@ def test_records_after_an_unclean_election_are_read_again() -> None:
     scenario = Scenario(3)
     scenario.at(3, 0)
     scenario.truth.committed, scenario.truth.fork, scenario.copy.epoch = [RECORDS[1]] * 3, 4, 4
+    scenario.copy.records = [RECORDS[1]] * 3
     scenario.at(3, 3)
+
+
+def test_follower_may_have_other_records_after_an_unclean_election_until_it_truncates_them() -> None:
+    scenario = Scenario(3)
+    scenario.truth.committed, scenario.truth.fork, scenario.copy.epoch = [RECORDS[1]] * 3, 4, 4
+    scenario.at(3, 0)
 
 
 def test_last_stable_offset_of_a_leader_goes_back_only_with_a_new_epoch() -> None:
