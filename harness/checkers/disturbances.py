@@ -24,9 +24,15 @@ class DropsHaveACause(Checker):
         self._progress: dict[tuple[ServerId, ServerId], tuple[Zxid, Millis]] = {}
         """The newest zxid that a follower acknowledged on its present link, and the time of its arrival, by leader and
         follower."""
+        self._at_tick: dict[tuple[ServerId, ServerId], tuple[Zxid, Millis]] = {}
+        """`_progress` at the last tick of each leader. A tick decides on drops, which are reported later."""
 
     def heard_follower_info(self, server: ServerState, source: ServerId) -> None:
         self._progress.pop((server.id, source), None)
+        self._at_tick.pop((server.id, source), None)
+
+    def ticked(self, server: ServerState) -> None:
+        self._at_tick.update((key, progress) for key, progress in self._progress.items() if key[0] == server.id)
 
     def heard_ack(self, server: ServerState, source: ServerId, zxid: Zxid) -> None:
         key = server.id, source
@@ -35,7 +41,8 @@ class DropsHaveACause(Checker):
             self._progress[key] = zxid, self._now_ms()
 
     def dropped(self, server: ServerState, learner: ServerId, sync_ms: Millis) -> None:
-        zxid, at_ms = self._progress.pop((server.id, learner), (NOTHING, NEVER))
+        self._progress.pop((server.id, learner), None)
+        zxid, at_ms = self._at_tick.pop((server.id, learner), (NOTHING, NEVER))
         if at_ms != NEVER and (took_ms := self._now_ms() - at_ms) < sync_ms:
             self.fail(
                 f"server {server.id} drops {learner}, which acknowledged {show(zxid)} only {took_ms} ms ago, within the"

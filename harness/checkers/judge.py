@@ -107,6 +107,9 @@ class Checker:
     def contradicted(self, server: ServerState, what: str) -> None:
         """The server has found that its history and that of its leader, or of a learner, contradict each other."""
 
+    def ticked(self, server: ServerState) -> None:
+        """The node of the server has handled its deadline. The effects follow."""
+
     def dropped(self, server: ServerState, learner: ServerId, sync_ms: Millis) -> None:
         """A leader closes its link to a learner; `sync_ms` is its sync_limit, or 0 if its clock was ever wrong."""
 
@@ -147,7 +150,7 @@ class Judge:
             tell(Checker.failed), tell(Checker.contradicted), tell(Checker.observed),
         )  # fmt: skip
         self.heard_follower_info, self.heard_ack = tell(Checker.heard_follower_info), tell(Checker.heard_ack)
-        self.dropped = tell(Checker.dropped)
+        self.ticked, self.dropped = tell(Checker.ticked), tell(Checker.dropped)
         self.said: dict[type, Callable[[ServerId, ServerId, Any], None]] = {
             LeaderInfo: tell(Checker.said_leader_info),
             AckEpoch: tell(Checker.said_ack_epoch),

@@ -34,8 +34,8 @@ DIFFERENCES: Final = (
         "connection closed",
         "reply to PING",
         (
-            "A client that guesses at a password must not cut the connection of the session's owner, so the "
-            "server checks the password first."
+            "A client that guesses at a password must not cut the connection of the session's owner. So the server "
+            "checks the password before it closes that connection."
         ),
         (Connect(1), Connect(2, session=1, password="wrong"), Ask(1, Op.PING)),
     ),
@@ -73,8 +73,8 @@ DIFFERENCES: Final = (
         "reply to NOTIFICATION",
         "reply to CREATE_SESSION zxid=-1 error=-6",
         (
-            "Only servers may send it, so it gets the error `UNIMPLEMENTED`. The original answers with the frame that "
-            "opens a connection, which no client can read at that point."
+            "Only servers may send `createSession`, so the client gets the error `UNIMPLEMENTED`. The original answers "
+            "with the frame that opens a connection, which no client can read at that point."
         ),
         (Connect(1), Ask(1, Op.CREATE_SESSION, b"\0\0\0\0")),
     ),
@@ -89,7 +89,8 @@ DIFFERENCES: Final = (
         "A missing path is an error, for `sync` too",
         "reply to SYNC zxid=0 None",
         "reply to SYNC zxid=0 error=-5",
-        "Any operation with a path, also `sync`, refuses a request whose path is null.",
+        "A request with a null path gets an error from every operation that takes a path. In the original, `sync` "
+        "accepts it.",
         (Connect(1), Ask(1, Op.SYNC, b"\xff\xff\xff\xff")),
     ),
     Difference(
@@ -97,8 +98,8 @@ DIFFERENCES: Final = (
         "error=-114",
         "error=-5",
         (
-            "Such a count means that the bytes of the request are damaged, so the error is that for damaged bytes, "
-            "`MARSHALLINGERROR`."
+            "Such a count shows that the request is damaged, so the error is `MARSHALLINGERROR`. The original reads "
+            "it as an empty list."
         ),
         (Connect(1), Ask(1, Op.CREATE, b"\0\0\0\2/a\0\0\0\0\xff\xff\xff\xf0\0\0\0\0")),
     ),
@@ -149,41 +150,44 @@ UNSEEN: Final = {
         "and has not noticed it."
     ),
     "A new ACL": (
-        "A new ACL is in force for all later requests, also for those sent before the reply to `setACL`; the original "
-        "may check them against the old ACL."
+        "A new ACL applies to every write that the leader receives after the `setACL`. Until the `setACL` is applied, "
+        "the original checks such writes against the old ACL."
     ),
     "What a client has seen": (
-        "When `zab.connect` connects, it names the newest zxid of replies and of watch events. A server that lacks "
-        "that transaction obtains it before it serves the client, or refuses the client. The original's client names "
-        "the newest zxid of replies alone, so after an event it may read an older state at a read-only server."
+        "When `zab.connect` reconnects, it sends the newest zxid that it has received in a reply or a watch event. A "
+        "server that lacks that transaction obtains it before it serves the client, or refuses the client. The "
+        "original's client sends the newest zxid of replies alone. So after an event it may read an older state at "
+        "the next server."
     ),
     "Order within sets": (
-        "Children, ephemeral nodes, identities and the deletions of a closed session may come in another order."
+        "Children, ephemeral nodes, identities, and the events of the ephemeral nodes of a closed session may come in "
+        "another order."
     ),
     "A multiRead": (
         "The reply has a bound, because it can be thousands of times as large as the request. A reply larger than "
         "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLINGERROR`."
     ),
     "Bounds on the work of one request": (
-        "An ACL of more than 500 entries, with `auth` expanded, or with an id of more than 4,096 characters gets "
-        "`INVALIDACL`. A multi of more than 10,000 operations gets `BADARGUMENTS` as a whole. The creation of a node "
-        "whose path has more than 100 names gets `BADARGUMENTS`. The creation of an ephemeral node gets "
-        "`QUOTAEXCEEDED` if the paths of its session's ephemeral nodes would have more than 2,097,152 characters, "
+        "An ACL gets `INVALIDACL` if it has more than 500 entries after `auth` is expanded, or an id of more than "
+        "4,096 characters. A multi of more than 10,000 operations is refused as a whole with `BADARGUMENTS`. The "
+        "creation of a node whose path has more than 100 names gets `BADARGUMENTS`. The creation of an ephemeral node "
+        "gets `QUOTAEXCEEDED` if the paths of its session's ephemeral nodes would have more than 2,097,152 characters, "
         "with 64 added for each node. Credentials that give a connection more than 100 identities, its address "
         "included, get `AUTHFAILED`. The original bounds only the size of the request. Each bound is a "
         "[setting](zoo-cfg.md)."
     ),
     "Bounds on watches": (
-        "A request that would add a watch beyond 100,000 of a client, or 1,000,000 of a server, gets `QUOTAEXCEEDED` "
-        "and adds none. A refused `setWatches` also ends the connection, because clients ignore its error; without the "
-        "connection they try another server. The original has no bound."
+        "A client may have 100,000 watches, and all clients of a server 1,000,000; persistent watches and watches with "
+        "long paths count more than once. A request that would exceed a bound gets `QUOTAEXCEEDED` and adds no watch. "
+        "A refused `setWatches` also ends the connection, because clients ignore its error; without the connection "
+        "they try another server. The original has no such bounds."
     ),
     "Bounds on quotas": (
-        "A node of limits or statistics with more than 1,024 bytes is ignored, because every change below a limited "
-        "path parses these nodes. A multi that creates the statistics of more than one quota gets `BADARGUMENTS`. The "
-        "creation of statistics walks the limited subtree. After it, further creations of statistics get "
-        "`THROTTLEDOP` for a second for each 100,000 nodes of the subtree, at most for a minute. The original has no "
-        "bound."
+        "Data of more than 1,024 bytes in `zookeeper_limits` or `zookeeper_stats` is ignored, because every change "
+        "below a limited path parses this data. A multi that creates more than one `zookeeper_stats` gets "
+        "`BADARGUMENTS`. When a `zookeeper_stats` is created, every server walks the subtree of the quota. So for one "
+        "second for each 100,000 nodes of the subtree, and at most for a minute, the creation of another one gets "
+        "`THROTTLEDOP`. The original has no such bounds."
     ),
 }
 """Differences that scripts cannot show, because they vary from run to run or need a failure at the right moment."""

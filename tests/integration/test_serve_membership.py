@@ -217,4 +217,4 @@ def test_removed_server_logs_it_and_keeps_its_file(tmp_path: Path) -> None:
         assert "Server 3 is not a member in the stored membership: it was removed" in again.log.read_text()
         assert again.stop() == 0
     configs[2].write_text("".join(each for each in text.splitlines(True) if not each.startswith("server.3")))
-    assert "It was removed by a reconfiguration" in refused(configs[2])
+    assert "a reconfiguration has removed it" in refused(configs[2])

@@ -11,7 +11,7 @@ QUANTILES: Final = (0.5, 0.95, 0.99, 0.999)
 
 
 class Summary:
-    """A summary of values, 0 if there are none. The quantiles cover only the last `RECENT_MAX`, all else covers all."""
+    """Count, sum, minimum and maximum of all values, and quantiles of the last `RECENT_MAX`. All are 0 at first."""
 
     __slots__ = ("count", "least", "most", "recent", "total")
 
@@ -20,7 +20,7 @@ class Summary:
 
     @classmethod
     def of(cls, count: int, total: float, most: float, recent: Iterable[float]) -> Summary:
-        """Make a summary of values that were counted elsewhere. `least` covers only `recent`, the last of them."""
+        """Make a summary of values that were counted elsewhere. The minimum covers only `recent`, the latest values."""
         made = cls()
         made.count, made.total, made.most = count, total, most
         made.recent.extend(recent)

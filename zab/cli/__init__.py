@@ -22,11 +22,11 @@ def end_servers_early() -> None:
 
 
 def _end(*_: object) -> NoReturn:
-    """Exit at once, without an exception, which could be raised anywhere, even in the middle of the event loop."""
+    """Exit at once. An exception would interrupt any code, even that of the event loop."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    finally:  # the signal may have interrupted a write to them
+    finally:  # a flush raises if the signal has interrupted a write
         os._exit(0)
 
 

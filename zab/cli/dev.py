@@ -59,8 +59,9 @@ _BROKERS: Final = "replica"
 @click.option(
     "--port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
-    help="The client port of server 1; each further server has the next port. The ports between servers are 707 and "
-    "1707 higher, that of the status page 5899 higher.  [default: 2181, with 2888, 3888 and 8080; or as in --data]",
+    help="The client port of server 1; each further server has the next port. The quorum port is 707 higher, the "
+    "election port 1707, and the admin port 5899, or any free one if that is taken.  [default: 2181, with 2888, 3888 "
+    "and 8080; or as in --data]",
 )
 @click.option(
     "--brokers",
@@ -90,7 +91,8 @@ def dev(
     """Run an ensemble of the coordination store on loopback, in this process.
 
     Each server has its own sockets and files, and takes part in real elections. Any ZooKeeper client can connect to
-    each of them. When all are ready, the command prints examples to try. Ctrl-C stops them; the data remains.
+    each of them. When all are ready, the command prints examples to try. Ctrl-C stops the servers; the data
+    remains.
 
     \b
     zab dev                              three servers, clients at 2181, 2182 and 2183
@@ -125,7 +127,7 @@ def become_brokers(options: Mapping[str, object]) -> NoReturn:
 
 @frozen
 class Layout:
-    """The number of servers and their ports. It is stored beside the data, whose membership has these addresses."""
+    """The number of servers and their ports, stored beside the data, because the stored membership has these ports."""
 
     servers: int
     port_base: int
@@ -234,7 +236,7 @@ async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, setti
 
 
 def free_or_any(port: int) -> int:
-    """Return the port, or 0 for any port if it is taken. Port 8080 often is taken, which must not prevent the start."""
+    """Return the port if it is free, else 0, for any free port: a start must not fail because 8080 is taken."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

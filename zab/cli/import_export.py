@@ -35,9 +35,11 @@ SOURCE = click.Path(exists=True, path_type=Path)
 def import_(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a data directory DST for `zab serve` from SRC: a data directory of ZooKeeper, or a snapshot file.
 
-    Stop the server of SRC first; SRC is not changed. DST must be missing, or empty but for a `myid`; without one, the
-    `myid` of SRC is copied. The command reads the newest snapshot, replays the log after it, and compares the result
-    with the last digest in the log, if it has one. Run the same import for every server of an ensemble.
+    Stop the server of SRC first; SRC is not changed. DST must not exist, or must be empty; a `myid` and a `lost+found`
+    may be in it. If DST has no `myid`, that of SRC is copied. From a directory, the command reads the newest sound
+    snapshot and replays the log after it. If the log has digests, the last one is compared with that of the tree, and
+    nothing is written if they differ. For an ensemble, import the same SRC for every server, so that the servers agree,
+    and set each `myid`.
 
     \b
     zab import /var/lib/zookeeper /var/lib/zab
@@ -71,9 +73,10 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
 def export(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a data directory DST for ZooKeeper from SRC: a data directory of `zab serve`, or a snapshot file.
 
-    Stop the server of SRC first. DST must be missing, or empty but for a `myid`. It gets one snapshot of the whole
-    state, the epochs and, if SRC belongs to a server, its `myid`; a `myid` in DST stays. Run the same export for every
-    server of an ensemble.
+    Stop the server of SRC first; SRC is not changed. DST must not exist, or must be empty; a `myid` and a `lost+found`
+    may be in it. The command writes one snapshot of the whole state, and the epochs. If SRC belongs to a server and DST
+    has no `myid`, it also writes the id of that server as `myid`. For an ensemble, export the same SRC for every
+    server, so that the servers agree, and set each `myid`.
 
     \b
     zab export /var/lib/zab /var/lib/zookeeper
@@ -102,7 +105,7 @@ def _advice(source: Path) -> str:
 
 
 def _owner(source: Path) -> int | None:
-    """Return the number of the server that the directory belongs to, or None if it names none."""
+    """Return the number of the server that the directory belongs to, or None if it has no `identity` file."""
     if not (source / IDENTITY).is_file():
         return None
     return owner_of_directory(ReadOnlyDisk(source), source).sid

@@ -24,12 +24,11 @@ _ZOO_HEAD: Final = """\
 
 `zab serve` reads ZooKeeper's configuration file, as [this guide](../howto/serve-a-zoo-cfg.md) explains. This page lists
 every key that it knows. A key may have the prefix `zookeeper.`, in the file or as `-D key=value`. If a key is
-repeated, its last line counts, but a repeated `server.N`, `group.N` or `weight.N` is an error. An option overrides the
-file. A key *without
-effect* causes a warning if its value asks for an effect that this server lacks. So does an unknown key; the warning
-names the most similar known one, if there is one.
+repeated, its last line counts, with a warning; but a repeated `server.N`, `group.N` or `weight.N` is an error. A `-D`
+option overrides the file. A key *without effect* causes a warning if its value asks for an effect that this server
+lacks. An unknown key always causes a warning, which names a similar known key if there is one.
 
-`python -m zab.cli.reference` writes this page from the table in `zab/cli/zoo_cfg/keys.py`, and a test compares them.
+`python -m zab.cli.reference` writes this page from the table in `zab/cli/zoo_cfg/keys.py`, and a test compares the two.
 """
 
 

@@ -55,8 +55,8 @@ MEMBERSHIP_PAUSE_S = 1.0
     "from_file",
     is_flag=True,
     help="Use the servers of the file in place of those in the data directory. The last resort: stop ALL servers "
-    "first, and start ALL of them with this option. Transactions that only the omitted servers have are lost. New "
-    "servers must not be a majority. See docs/howto/grow-a-server.md.",
+    "first, then start ALL servers of the file with this option. Transactions that only the omitted servers have are "
+    "lost. New servers must not be a majority. See docs/howto/grow-a-server.md.",
 )
 @level_option("info")
 @format_option
@@ -68,10 +68,10 @@ def serve(
     ZOO.CFG is ZooKeeper's configuration file, unchanged. A warning names each key whose value asks for an effect that
     this server lacks, and all mistakes are reported together. As with ZooKeeper, `myid` is a file in the dataDir.
 
-    The dataDir stores the members of the ensemble. If the server.N lines of the file differ from them, the server does
-    not start. It starts with a warning in three cases: it is the only server in both; the stored members do not include
-    it; or reconfigEnabled is on and the stored members include other servers, too. Change members while the ensemble
-    runs, with `zab shell reconfig`.
+    The dataDir stores the membership of the ensemble. If the membership in the file differs from it in more than the
+    client addresses, the server does not start. It starts with a warning in four cases: it is the only server in both;
+    the stored membership does not include it; reconfigEnabled is on and the stored membership includes other servers,
+    too; or --membership-from-file is given. Change members while the ensemble runs, with `zab shell reconfig`.
 
     \b
     zab serve zoo.cfg                      serve clients at clientPort
@@ -169,7 +169,10 @@ async def run(plan: ServerPlan) -> None:
 
 
 async def announce(server: ServerRuntime) -> None:
-    """Print a line when the server is ready, and notify systemd. If it is not a member yet, first print that."""
+    """Print a line when the server is ready, and notify systemd.
+
+    If the server serves but is not a member, print that and notify systemd; print the line once it is a member.
+    """
     role = await server.member.wait_serving()
     if not is_member(server):
         click.echo(
@@ -193,10 +196,11 @@ def is_member(server: ServerRuntime) -> bool:
 
 
 async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
-    """Write a changed membership to the configuration file, if reconfigEnabled is on and this server is a member.
+    """Write each changed membership to a new dynamic file, if reconfigEnabled is on and this server is a member.
 
-    Otherwise log a warning, unless only client addresses have changed. A removed server must keep its old file, because
-    the new membership does not contain the server.
+    If reconfigEnabled is off, only log a warning, unless only client addresses have changed. If this server is not a
+    member, only log a warning: the file must keep this server's line, which the new membership lacks. Also log a
+    warning if the file lacks keys that an ensemble needs.
     """
     known = plan.ensemble or single_server_ensemble(plan.server_id)
     while True:

@@ -131,9 +131,10 @@ def _summary(state: StoreState, under: str, depth: int) -> Iterator[dict[str, ob
 @log_dir_option
 @report_failures
 def verify(path: Path, log_dir: Path | None) -> None:
-    """Read the whole state and verify all checksums on the way. Exit status 0: the state is complete.
+    """Read the whole state and verify all checksums on the way. Exit status 0: no file that the state needs is damaged.
 
-    Damage to files of a directory that are not needed for this state, such as a newer snapshot, is a note on stderr.
+    A note on stderr names damage to any other file of the directory, such as a newer snapshot. Another note warns of a
+    snapshot file that was written while the state changed, because it is complete only with the log after it.
     """
     state = _read(path, log_dir)
     nodes, sessions = counted(len(state.store.tree), "node"), counted(len(state.store.sessions.table), "session")

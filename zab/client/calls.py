@@ -23,7 +23,7 @@ _ENCODERS: Final = {int(op): shape.encode for op, shape in SHAPES.items()}
 class Call:
     """A request. `xid` is 0 while it waits to be sent; `done` is None if no caller waits for the outcome.
 
-    `what` names it in messages; `tries` counts the connections that were lost before its reply.
+    `what` names it in messages; `tries` counts the connections that were lost while it was in flight.
     """
 
     __slots__ = ("body", "done", "fields", "op", "tries", "watch", "what", "xid")

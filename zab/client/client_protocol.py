@@ -99,7 +99,7 @@ class ClientProtocol:
         self._settings = settings
         self._queue = CallQueue()
         self._in_flight: deque[Call] = deque()
-        """Calls that are sent and not answered, in the order of their xids. Empty without a connection."""
+        """Calls that are sent and not answered, in the order of sending. Empty without a connection."""
         self._bytes = 0
         """The bytes of the calls in flight."""
         self._xid = 0
@@ -186,7 +186,7 @@ class ClientProtocol:
         self.submit(call)
 
     def end(self, error_code: int, why: str) -> None:
-        """End the session: fail the calls in flight as `lost` does, and all calls that wait to be sent."""
+        """End the session. Changes in flight fail as in `lost`; all other calls and identities fail with this error."""
         self.lost(why)
         self._give_up(error_code, why)
 

@@ -17,8 +17,8 @@ class ClientSettings:
 
     frame_bytes_max    bytes of one request; at most what the servers accept (their `jute.maxbuffer`). A larger one
                        raises `LocalProtocolError` and is not sent
-    reply_bytes_max    bytes of one reply: a list of a million children is long. A longer one ends the connection, and
-                       its read raises `WireError`
+    reply_bytes_max    bytes of one reply. A longer one ends the connection, and the read that it answers raises
+                       `WireError`
     requests_max       requests in flight; further calls wait
     request_bytes_max  bytes of the requests in flight; further calls wait
     events_max         unread events of one watch; more end it with `EventsLost`
@@ -31,12 +31,12 @@ class ClientSettings:
     pause_ms_min       pause after the first round of failed attempts; doubled from round to round. Up to half of each
                        pause is left out at random
     pause_ms_max       the longest pause
-    tries_max          attempts of a read whose connection is lost each time; then it raises `Unreachable`
+    tries_max          lost connections of one read; then it raises `Unreachable`
     watch_bytes_max    bytes of paths in one request, when a new server receives the watches
     search_ms_min      pause before the next search for a server with a quorum while the present one has none; it is
                        doubled and shortened like the pause between rounds
     search_ms_max      the longest such pause
-    close_ms           how long the end of the block waits for the server's reply to its close
+    close_ms           how long the end of the `async with` block waits for the session to be closed at a server
     """
 
     frame_bytes_max: int = FRAME_BYTES_MAX

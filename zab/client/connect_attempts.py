@@ -17,7 +17,7 @@ from zab.host.logs import RateLimit
 REPEATED_S: Final = 60.0
 """The shortest time between two log lines with the same outcome of the same server."""
 OUTCOMES_MAX: Final = 1_000
-"""The number of outcomes that are remembered as logged. Beyond it an outcome may be logged twice."""
+"""The number of logged outcomes to remember. With more of them, one may be logged again within `REPEATED_S`."""
 
 _log: Final = logging.getLogger("zab.client")
 
@@ -27,7 +27,7 @@ class ConnectAttempts:
 
     def __init__(self, hosts: tuple[Host, ...]) -> None:
         self._failures: dict[Host, dict[str, str]] = {host: {} for host in hosts}
-        """host -> address -> the reason for its last failure; empty while a server is connected"""
+        """host -> address -> the reason for its last failure since a server was last reached"""
         self._now: tuple[Host, str, str] | None = None
         """(host, address, the outcome if the caller gives up now) of the attempt in progress"""
         self._limit = RateLimit(REPEATED_S, OUTCOMES_MAX)
@@ -52,7 +52,7 @@ class ConnectAttempts:
             _log.log(logging.WARNING if warn else logging.INFO, "%s server=%s why=%r", event, server, why)
 
     def summary(self) -> str:
-        """Return the text of each server's last outcome, or that the server was not tried."""
+        """Return the last outcome of each server, or "not tried", as one text."""
         parts: list[str] = []
         for host, failures in self._failures.items():
             found = dict(failures)

@@ -94,14 +94,14 @@ class Connector:
         self._hosts = hosts.hosts
         self._settings = settings
         self._asked_ms = machine.granted.timeout_ms
-        """The session's timeout as the caller asks for it, at every connection."""
+        """The session timeout that every ConnectRequest asks for: the one that the caller wants."""
         self._tls = tls
         self._sasl = sasl
         """Makes the SASL exchange of a new connection; None if the session does not use SASL."""
         self._read_only = read_only
         """True if the session accepts a server without a quorum."""
         self._first_s = None if wait_ms is None else wait_ms / 1000 / len(hosts.hosts)
-        """The time for each server before the first connection, so that each is tried; None: no such limit."""
+        """The share of `wait_ms` for each host, until the first connection, so that each is tried. None: no limit."""
         self._better: Address | None = None
         """The server to try before all others."""
         self._scope: trio.CancelScope | None = None
@@ -115,7 +115,7 @@ class Connector:
         """
 
     def _connect_s(self, addresses: int = 1) -> float:
-        """Return the longest duration of an attempt at one of a host's addresses."""
+        """Return the timeout of one attempt to resolve a host, or to connect to one of its addresses, in seconds."""
         usual_s = (self._settings.connect_ms or self._machine.granted.timeout_ms / len(self._hosts)) / 1000
         return usual_s if self._first_s is None else min(usual_s, max(self._first_s / addresses, TRY_S_MIN))
 

@@ -25,7 +25,7 @@ _NAMES_A_FILE: Final = ("tore.location", "crl.location", "login.config")
 
 
 class BadConfig(Exception):
-    """The configuration cannot be used. `problems` has a line for each mistake, `warnings` one for each warning."""
+    """The configuration cannot be used. `problems` has one line for each problem, `warnings` one for each warning."""
 
     def __init__(self, problems: Iterable[str], warnings: Iterable[str] = ()) -> None:
         self.problems = tuple(problems)
@@ -180,8 +180,8 @@ class ConfigSource:
     def blame(self, error: ConfigError) -> None:
         """Record an error of a settings object as a problem of the key that its text names.
 
-        The text begins with `key=value: `, or with the file that the value of a key names. If it names no key, the
-        problem is one of the whole file. A key with a problem gets no second one.
+        The text names a key if it begins with `key=`, or with the path of a file that is the key's value. Otherwise the
+        problem is recorded for the whole file. If the key has a problem already, nothing is recorded.
         """
         text = str(error)
         entry = next((each for each in self.entries.values() if text.startswith(f"{each.key}=")), None)
@@ -193,7 +193,7 @@ class ConfigSource:
     def _entry_of_file(self, text: str) -> tuple[ConfigEntry | None, str]:
         """Return the entry that names the file at the beginning of an error's text, and the text with its key in front.
 
-        The entry is None if no key names the file. If several keys name it, one without an error is preferred.
+        The entry is None if no key names the file. If several keys name it, one without a problem is preferred.
         """
         named = [
             (entry, file)

@@ -1,6 +1,6 @@
 """Java's login configuration (JAAS), as operators of ZooKeeper use it: names and passwords for DIGEST-MD5.
 
-Syntax errors name the line and never quote it: where a quotation mark is missing, a password may stand for a name.
+Syntax errors name a line and never quote it: if a quotation mark is missing, a password may stand where a name belongs.
 
 Server {
     org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -82,7 +82,7 @@ def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str,
 
 
 class _JaasReader:
-    """Reads the tokens of a text one after the other. Its errors have the number of the present line."""
+    """Reads the tokens of a text one after the other. Its errors have the number of a line."""
 
     def __init__(self, text: str, source: str) -> None:
         self._source = source
@@ -112,7 +112,14 @@ class _JaasReader:
         return self._at == len(self._tokens)
 
     def wrong(self, what: str) -> ConfigError:
-        line = self._last if self.at_end else self._tokens[self._at][2]
+        """Return an error in the token that was read last."""
+        return self._error(self._tokens[self._at - 1][2], what)
+
+    def _missing(self, what: str) -> ConfigError:
+        """Return an error at the next token, or at the end of the text."""
+        return self._error(self._last if self.at_end else self._tokens[self._at][2], f"{what} is missing")
+
+    def _error(self, line: int, what: str) -> ConfigError:
         return ConfigError(f"{self._source}, line {line}: {what}")
 
     def has(self, mark: str) -> bool:
@@ -123,10 +130,10 @@ class _JaasReader:
 
     def mark(self, mark: str) -> None:
         if not self.has(mark):
-            raise self.wrong(f"{mark!r} is missing")
+            raise self._missing(repr(mark))
 
     def word(self, what: str) -> str:
         if self.at_end or self._tokens[self._at][1]:
-            raise self.wrong(f"{what} is missing")
+            raise self._missing(what)
         self._at += 1
         return self._tokens[self._at - 1][0]

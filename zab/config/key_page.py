@@ -6,7 +6,7 @@ from zab.config.key_table import ConfigKey, KeyTable
 
 
 def key_page(head: str, table: KeyTable) -> str:
-    """Return the page: `head`, two tables for each section (keys with an effect, keys without), and the families."""
+    """Return the page: `head`, for each section the keys with an effect and those without, and the families."""
     parts = [head]
     for title, keys in table.sections:
         parts.append(f"\n## {title}\n")
@@ -18,7 +18,7 @@ def key_page(head: str, table: KeyTable) -> str:
             if rows:
                 parts += [f"\n{columns}\n|---|---|---|\n", *rows]
     if table.families:
-        parts.append("\n## With a number or a name in them\n\n| Key | What it does |\n|---|---|\n")
+        parts.append("\n## Keys with a number or a name in them\n\n| Key | What it does |\n|---|---|\n")
         for family in table.families:
             does = f"without effect: {family.does}" if family.ignored else family.does
             parts.append(f"| `{family.shown}` | {_cell(does)} |\n")

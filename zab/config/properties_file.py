@@ -83,7 +83,7 @@ def _entry(line: str, number: int, last: int) -> PropertiesEntry:
     rest = line[at:].lstrip(_BLANKS)
     if rest[:1] and rest[0] in _SEPARATORS:
         rest = rest[1:].lstrip(_BLANKS)
-    # ZooKeeper and Kafka trim key and value, although escaped blanks of a Java properties file belong to the value.
+    # ZooKeeper trims keys and values, and Kafka trims values, although Java's properties keep escaped blanks.
     return PropertiesEntry(_unescaped(line[:at], number).strip(), _unescaped(rest, number).strip(), number, last)
 
 

@@ -21,7 +21,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Adjusted(ValueError):
-    """ZooKeeper or Kafka accepts this value but uses another, `counts`. So does this server; the text is a warning."""
+    """The value is accepted, as by ZooKeeper or Kafka, but `counts` is used in its place. The text is a warning."""
 
     def __init__(self, counts: object, why: str) -> None:
         super().__init__(why)
@@ -38,7 +38,7 @@ def optional(value: str) -> str | None:
 
 
 def names(value: str) -> frozenset[str]:
-    """Return the names between the commas."""
+    """Return the names in a comma-separated list."""
     return frozenset(each.strip() for each in value.split(",") if each.strip())
 
 
@@ -145,7 +145,7 @@ def fraction(value: str) -> float:
 
 
 def in_ms(unit_ms: int = 1, *, unbounded: bool = False, least: int = 1, most: int = INT_MAX) -> Callable[[str], int]:
-    """Make a converter of a number of units to milliseconds. `unbounded`: accept -1, for ever, and return it as -1."""
+    """Make a converter of a number of units to milliseconds. `unbounded`: -1 is accepted and kept, for no limit."""
     read = unbounded_or(least, most) if unbounded else whole(least, most)
 
     def convert(value: str) -> int:

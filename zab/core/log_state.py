@@ -1,7 +1,7 @@
-"""The state of a server that outlives its roles: epochs, membership, and history with its durable and applied part.
+"""The state of a server that outlives its roles: epochs, membership, history, and how far it is durable and applied.
 
-The roles decide. This module holds the positions and promises in which a mistake would lose data. Two rules hold by
-construction:
+The roles make the decisions. This module keeps the resulting state, because a mistake in it would lose data. Two rules
+hold by construction:
 
 - A transaction is applied only when it is committed *and* durable here. So the machine is never ahead of the disk.
 - The machine holds nothing uncommitted. So a change of role never has to undo anything in it.
@@ -48,7 +48,7 @@ class LogState:
         self.out = Outbox()
         """All effects of the node until `ready` drains them."""
         self.history = History(recovered)
-        """The logged transactions that may still be needed in memory."""
+        """The logged history: its recent part in memory, its older part as an outline."""
         self.accepted = recovered.accepted
         """The newest epoch that this server has promised. It never goes back."""
         self.current = recovered.current
@@ -58,7 +58,10 @@ class LogState:
         self.whole = recovered.voting
         """False while transactions may be missing in the history. A synchronization makes it whole."""
         self.forgotten = recovered.forgotten
-        """True while promises may have been lost with an earlier disk. The commit of a later membership clears it."""
+        """True while promises may be lost, for example because the epochs record was damaged.
+
+        The commit of a membership that was proposed after this server's synchronization clears it.
+        """
         saved = recovered.ensemble
         self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
         """The active membership. Its version goes back only if this server takes over a history that lacks the newer
@@ -76,11 +79,14 @@ class LogState:
         self.applied = recovered.snapshot
         """Everything up to here was handed to the machine, or is in the snapshot for which it waits."""
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
-        """The writes of history that are not durable, and the end of the history after each, in order."""
+        """The ticket of each write of history that is not durable, with the end of the history after it, in order."""
         self._restore: tuple[Ticket, Zxid] | None = None
-        """The write of a snapshot for which the machine waits, and its zxid, or None. Nothing is applied meanwhile."""
+        """The ticket and the zxid of a snapshot that the machine restores once it is durable; None without one.
+
+        Nothing is applied before.
+        """
         self.partial = PartialSnapshot(self.out, recovered.held)
-        """The snapshot of a leader, until it is installed."""
+        """The leader's snapshot while it arrives, or the part of it that the disk keeps."""
 
     # -- this server ---------------------------------------------------------------------------------
 
@@ -121,10 +127,10 @@ class LogState:
 
     @property
     def known(self) -> Zxid:
-        """The zxid up to which the history is known to be committed, since this start or from before it.
+        """The zxid up to which the history is known to be committed, from this run or from the disk.
 
-        The machine may be behind it, because a restarted server applies transactions only when a leader confirms them.
-        The active membership was committed, so a history that contains its change is committed up to that change.
+        `applied` may be behind it: a restarted server applies transactions only when a leader or a quorum confirms
+        them. The active membership was committed, so a history that contains its change is committed up to that change.
         NOTHING while the history is not `whole`.
         """
         if not self.whole:
@@ -167,7 +173,10 @@ class LogState:
         self._restore = (ticket, zxid)
 
     def saved(self, ticket: Ticket) -> bool:
-        """Record that all writes up to `ticket` are durable. Return whether they include transactions or a snapshot."""
+        """Record that all writes up to `ticket` are durable.
+
+        Return whether the newly durable ones include transactions or a snapshot.
+        """
         grew = False
         appends = self._appends
         while appends and appends[0][0] <= ticket:
@@ -267,6 +276,6 @@ class LogState:
             committed=show(veto.committed),
             last=show(veto.last),
             count=veto.count,
-            why=f"a snapshot of the leader takes the place of this history; its files, with "
+            why=f"a leader's snapshot will replace this history; its files, with "
             f"{counted(veto.count, 'transaction')} after {show(veto.common)}, are kept as damaged.*",
         )

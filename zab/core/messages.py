@@ -1,4 +1,4 @@
-"""The messages between servers. The set is closed, so mypy reports a `match` without a case for one of them.
+"""The messages between servers. `Message` is the union of all of them.
 
 Three channels carry them. *Election* connects any two servers, and may lose or reorder messages. *To the
 leader* and *to the learner* are the two directions of the one link that a learner has dialled to its leader. A link
@@ -51,7 +51,7 @@ class Notification:
 
 @frozen
 class FollowerInfo:
-    """The first message on a link, except for `ALIVE`: the newest epoch that the learner has promised.
+    """The first message on a link, except for `ALIVE`: the newest promised epoch, and the active membership's version.
 
     An observer has no vote. After its synchronization it receives `Inform` in place of proposals.
     """
@@ -104,7 +104,7 @@ class Pong:
 ALIVE: Final = Pong(0)
 """A learner's report that its synchronization makes progress. No ping has this number, and every version accepts it.
 
-If it comes before `FollowerInfo`, it says that the learner holds part of a snapshot.
+If it comes before `FollowerInfo`, it reports that the learner holds part of a snapshot.
 """
 
 
@@ -123,7 +123,8 @@ class Veto:
     common          the two histories agree at most up to here
     committed       everything up to here is committed in the learner's history
     last            the end of the learner's history
-    count           the number of the learner's transactions after `common`; too low if its outline begins later
+    count           the number of the learner's transactions after `common`; too low if the outline of its
+                    history begins later
     """
 
     leader: ServerId
@@ -168,7 +169,8 @@ class LeaderInfo:
 class Diff:
     """Both histories agree up to `common`. The missing transactions follow.
 
-    `digest` is the digest of the leader's history up to `common`; None if the leader does not know it.
+    `digest` is the digest of the leader's history up to `common`; None if the leader does not know it. Then a second
+    `Diff`, with a later `common` and its digest, may come between the transactions.
     """
 
     common: Zxid
@@ -223,7 +225,10 @@ class SnapEnd:
 
 @frozen
 class NewLeader:
-    """The history so far was sent. The learner makes it durable, then the epoch, and then acknowledges."""
+    """The leader's history was sent; `ensemble` is the membership of the epoch.
+
+    The learner makes the history durable, then the epoch, and then acknowledges.
+    """
 
     epoch: Epoch
     ensemble: Ensemble
@@ -238,7 +243,7 @@ class UpToDate:
 
 @frozen
 class Propose:
-    """A batch to log. The follower acknowledges it once its disk has stored the batch."""
+    """A batch to log. A follower acknowledges the batch once it is durable there."""
 
     batch: Batch
 
@@ -295,7 +300,7 @@ It is a reply to a barrier number that no server uses, and every version ignores
 
 @frozen
 class LinkUp:
-    """A link is up. `dialled`: this server opened it, as `Ready.links` asked; otherwise a learner did."""
+    """A link is up. `dialled` is True if this server opened it, as `Ready.links` asked; False if a learner did."""
 
     dialled: bool
 

@@ -1,11 +1,12 @@
 """The node: one server's part in the protocol, as a state machine. Inputs change it, and `ready` returns its effects.
 
 A node only computes. Its driver hands `Ready.save` to a disk that keeps the order, reports durable writes with `saved`,
-delivers messages with `step`, and calls `tick` when `deadline` has come. The same calls always have the same effects.
+delivers messages with `step`, and calls `tick` when `deadline` has come. The same calls have the same effects, if
+`jitter` returns the same delays.
 
 The driver's side of the contract:
 - There is one caller at a time. `now` is in whole milliseconds of any origin, and never goes back.
-- After `LinkDown`, `HangUp` or a replacing `LinkUp`, nothing of the old link is delivered or sent any more.
+- After `LinkDown`, `HangUp` or a replacing `LinkUp`, no message of the old link is delivered, and none is queued on it.
 - A crash loses the node, and may lose every write that the disk had not reported. A new node starts from `Recovered`.
 """
 
@@ -56,7 +57,7 @@ class Vetoes:
         self._until[leader] = until
 
     def running(self, now: Millis) -> Mapping[ServerId, Millis]:
-        """Return the vetoed leaders whose time is not over, with these times."""
+        """Return the leaders whose veto has not ended, each with the time at which it ends."""
         self._until = {sid: until for sid, until in self._until.items() if until > now}
         return self._until
 
@@ -96,16 +97,19 @@ class Node:
         self._vetoes = Vetoes()
         self._jitter = jitter
         self._now = now
-        """The time of the last input."""
+        """The time at the last `_settle`."""
         self._log_state = self.log_state_class(me, ensemble, recovered, settings)
         self._out = self._log_state.out
         self._round = 0
-        """The round of the last election. The next election begins with the next round or that of an invitation."""
+        """The round of the current or last election.
+
+        The next election begins with the next round, or with the round of an invitation.
+        """
         self._vote = NO_VOTE
         """The vote for the current leader, sent to LOOKING servers. While LOOKING: this server's own vote."""
         self._role: LeaderElection | Leader | Learner
         self._invited: Ensemble | None = None
-        """A change, pending at another server, that gives this server a vote; or None. Kept for one election."""
+        """A membership change, pending elsewhere, that gives this server a vote; or None. Kept for one election."""
         self._early_links: dict[ServerId, tuple[Millis, tuple[Message, ...]]] = {}
         """Servers that dialled this one while it is LOOKING: the time at which each link is dropped, and the messages
         kept from it, at most one of each type. Empty in every other state."""
@@ -137,7 +141,7 @@ class Node:
 
     @property
     def cut_off_since(self) -> Millis | None:
-        """The time at which the current election began; None if it sees a quorum, and outside of elections."""
+        """The time at which the current election began; None if this server sees a quorum, or outside of elections."""
         role = self._role
         return role.began if isinstance(role, LeaderElection) and not role.sees_quorum else None
 
@@ -151,7 +155,10 @@ class Node:
 
     @property
     def responsive_voters(self) -> frozenset[ServerId]:
-        """In an election, this server and the voters that have sent a notification since it began; else empty."""
+        """This server and the voters that have sent a notification since its election began.
+
+        Empty outside of elections.
+        """
         role = self._role
         return frozenset(role.sources if isinstance(role, LeaderElection) else ())
 
@@ -205,7 +212,7 @@ class Node:
 
     @property
     def synced(self) -> tuple[ServerId, ...]:
-        """At a leader, the learners that have the initial history of its epoch; empty at any other server."""
+        """The learners that have the initial history of this leader's epoch; empty unless this server leads."""
         role = self._role
         return role.synced if isinstance(role, Leader) else ()
 
@@ -238,7 +245,9 @@ class Node:
     # -- inputs --------------------------------------------------------------------------------------
 
     def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None:
-        """Handle a message or an event of a link. If a peer breaks the protocol, only its link is closed.
+        """Handle a message or an event of a link.
+
+        If a peer breaks the protocol, its link is closed. If the peer is this server's leader, an election follows.
 
         The role of a leader or a learner handles the messages on links. While LOOKING, the first messages of an early
         link are kept in case this server becomes the leader.
@@ -312,7 +321,7 @@ class Node:
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         """Propose these transactions. Return the zxid of the first one; the others follow it without a gap.
 
-        Raise `NotLeader` or `Overloaded` if nothing can be proposed now, and `LocalProtocolError` without payloads.
+        Raise `NotLeader` or `Overloaded` if they cannot be proposed now, and `LocalProtocolError` without payloads.
         """
         role = self._role
         if not isinstance(role, Leader):
@@ -382,11 +391,11 @@ class Node:
     # -- election ------------------------------------------------------------------------------------
 
     def _on_notification(self, source: ServerId, notification: Notification, now: Millis) -> None:
-        """While LOOKING, count the notification of a voter; with a leader, answer a sender that is LOOKING.
+        """Count the notification of a voter while LOOKING; otherwise answer a sender that is LOOKING.
 
-        As in ZooKeeper's FastLeaderElection. A server that is LOOKING first takes the memberships from the
-        notification. It begins another election if the sender's active membership is newer than its own and differs in
-        more than the version, or if the sender's pending change gives it a vote.
+        This is the rule of ZooKeeper's FastLeaderElection. But first, a server that is LOOKING adopts the sender's
+        active membership if it is newer, and begins another election if more than the version has changed. It also
+        begins another election if only the sender's pending change gives it a vote.
         """
         log_state = self._log_state
         role = self._role
@@ -493,7 +502,7 @@ class Node:
             if role.serving:
                 self._begin_serving(role)
             return False
-        # No warning if a change of the membership passes the leadership on, because that is planned.
+        # No warning if the next leader is designated: a membership change ends the role, which is planned.
         is_lost = role.serving or (isinstance(role, Learner) and role.phase.synchronizes)
         level = "warning" if is_lost and role.designated is None else "info"
         self._out.note("role_over", level, state=self.state.name, why=role.over)
@@ -571,7 +580,7 @@ class Node:
         self._out.links.append(HangUp(sid, dialled=False))
 
     def _cut(self, source: ServerId, now: Millis) -> None:
-        """End the link to a peer that broke the protocol, as if the link had broken."""
+        """Close the link to a peer that broke the protocol. If the peer is the leader, end the attempt to follow it."""
         role = self._role
         if isinstance(role, Leader):
             if source in role.learners:

@@ -1,6 +1,6 @@
 """The effects that a node requests, as data.
 
-No field of a `Ready` waits for its `save`: a message that needs a durable write is in a later `Ready`, after
+No other field of a `Ready` waits for its `save`: a message that needs a durable write is in a later `Ready`, after
 `Node.saved`. `links` come after `send`, `barriers` after `apply`, and `send` after `apply` if `wants_state` is true.
 """
 
@@ -26,8 +26,8 @@ from zab.core.zxid import COUNTER_MAX, Epoch, Millis, ServerId, Ticket, Zxid
 class SaveEpochs:
     """One atomically replaced record: the epochs this server promised and adopted, and the active membership.
 
-    `whole` is false while the history may be incomplete; `forgotten` is true while promises may have been lost with an
-    earlier disk. Both must survive a restart.
+    `whole` is false while the history may be incomplete; `forgotten` is true while promises may be lost. Both must
+    survive a restart.
     """
 
     ticket: Ticket
@@ -82,7 +82,7 @@ class KeepSnapshot:
 
 @frozen
 class ResumeSnapshot:
-    """The rest of the snapshot begins to arrive; the disk has `held`, its beginning."""
+    """The rest of the snapshot begins to arrive; the disk has the beginning, `held`."""
 
     ticket: Ticket
     held: SnapHeld
@@ -209,7 +209,10 @@ class Restore:
 
 @frozen
 class Activate:
-    """Use the addresses of this membership, now in force. A removed server may still follow, without a vote."""
+    """Use the addresses of this membership, which is now in force.
+
+    The node does not close the link of a removed server, which may still follow, without a vote.
+    """
 
     ensemble: Ensemble
 
@@ -252,8 +255,8 @@ class Ready:
     def wants_state(self) -> bool:
         """True if `apply` must be done before `send`: a snapshot is to be sent, or a received one to be restored.
 
-        A learner acknowledges a snapshot only when its machine holds it. If it acknowledged earlier, the leader would
-        wait for its acknowledgements of proposals during the restore, and drop it.
+        So a learner acknowledges NEWLEADER only after its machine has restored the snapshot. Otherwise the leader would
+        expect acknowledgements of proposals during the restore, and drop the learner.
         """
         return self.sends_state or any(type(item) is Restore for item in self.apply)
 
@@ -275,7 +278,7 @@ class Recovered:
     snapshot       zxid of the newest good snapshot (NOTHING without one): the machine was restored from it
     digest         the digest of the history up to `snapshot`
     batches        everything logged after `snapshot`, in order, contiguous; committed or not
-    log_start      the log on disk holds everything after this zxid, and it is at or before `snapshot`
+    log_start      the log on disk holds everything after this zxid, which is at or before `snapshot`
     epoch_ends     last zxid of every epoch that has transactions in (log_start, snapshot], ascending
     voting         false if the history may be incomplete: damaged, never initialised, or marked so in the epochs record
     forgotten      true if promises may have been lost: the epochs record is missing, damaged or outdated, or says so
@@ -304,7 +307,8 @@ class Recovered:
 class Settings:
     """Times in milliseconds, limits in ticks, transactions or bytes.
 
-    The defaults of `tick_ms`, `init_limit` and `sync_limit` are those of ZooKeeper's sample configuration.
+    The defaults of `tick_ms`, `init_limit` and `sync_limit` are those of ZooKeeper's sample configuration. The limits
+    `outstanding_max` and `outstanding_bytes_max` do not apply to membership changes.
 
     tick_ms                     the unit of `init_limit` and `sync_limit`; a leader sends a ping every half tick
     init_limit, sync_limit      ticks; see `init_ms` and `sync_ms`
@@ -313,8 +317,9 @@ class Settings:
     notification_backoff_reset  True: a notification or a new connection of a peer sets the interval back to the least
     observer_delay_ms_max       the greatest random delay before a server without a vote looks for a leader
     dial_retry_ms               the pause before a learner dials its leader again
-    outstanding_max             a proposal that would make more transactions outstanding is refused, unless none are
-    outstanding_bytes_max       while more bytes are outstanding, proposals other than membership changes are refused
+    outstanding_max             a proposal that would exceed this number of outstanding transactions is refused, unless
+                                none is outstanding
+    outstanding_bytes_max       while more bytes are outstanding, proposals are refused
     window_entries, _bytes      above one of these limits, old transactions are dropped from memory
     log_sync_entries_max        a learner that needs more transactions from the log on disk receives a snapshot instead
     counter_max                 the last counter of an epoch; at a greater one the leader ends its attempt to lead

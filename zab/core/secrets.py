@@ -15,7 +15,7 @@ _SECRET: Final = (
 )  # fmt: skip
 """Parts of the names of configuration keys whose values are secret, without separators and in lower case."""
 _ABOUT_SECRETS: Final = ("path", "location", "tokens", "ms", "iterations", "length", "algorithm", "class", "url")
-"""Endings of the names of keys whose values are not secret: the place of a secret, its lifetime, how it is made."""
+"""Endings of keys that describe a secret, for example its location or lifetime. Their values are not secret."""
 
 
 def is_secret(key: str) -> bool:

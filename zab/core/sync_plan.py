@@ -1,4 +1,4 @@
-"""Plan the synchronization of a learner from the outline of the leader's history and the learner's last zxid."""
+"""Choose how to synchronize a learner, by the outline of the leader's history and the learner's last zxid."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreig
     of an epoch also has the initial history of that epoch, and a leader with a quorum has the initial history of every
     epoch that has transactions.
 
-    `foreign` is True if another leader gave the learner transactions of this leader's epoch number. Then the last epoch
-    of the learner is not common, even if the leader's history has the same zxids.
+    `foreign` is True if another leader gave the learner transactions of this leader's epoch number. Then these
+    transactions are not common, even if the leader's history has the same zxids.
     """
     if peer == UNKNOWN:
         return SyncPlan(Form.SNAP, applied)

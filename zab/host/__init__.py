@@ -1,1 +1,1 @@
-"""The process and its machine: clocks, logs, files, the watchdog, tuning. The broker uses these modules as well."""
+"""Parts of any server process: clocks, logs, files, the watchdog, tuning. The broker uses these modules as well."""

@@ -1,4 +1,4 @@
-"""The clocks of a process, in milliseconds unless said otherwise. Below the runtime, time is an argument."""
+"""The clocks of a process, in milliseconds unless said otherwise. The core takes the time as an argument instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def now_ms() -> Millis:
 
 
 def wall_ms() -> Millis:
-    """Return the time since 1970. An operator may set this clock while the process runs."""
+    """Return the time since 1970. This clock may be set while the process runs, also to an earlier time."""
     return time.time_ns() // 1_000_000
 
 

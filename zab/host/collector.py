@@ -24,7 +24,7 @@ _track: Final = _of_cpython("PyObject_GC_Track")
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Suspend the collector while the block creates a large table and exempts it: a round in between would visit it."""
+    """Suspend the collector while the block creates and exempts a large table, which a collection would visit whole."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -35,9 +35,9 @@ def undisturbed() -> Iterator[None]:
 
 
 def pass_by(texts: list[str]) -> None:
-    """Exempt a list of texts from the collector. The list is in no cycle, but every full round would visit it.
+    """Exempt a list of texts from the collector. The list is in no cycle, but full collections would visit it.
 
-    With a million paths, a full round would take some 20 ms longer. The list is freed like any other when it is no
+    With a million paths, a full collection would take some 20 ms longer. The list is freed like any other when it is no
     longer referenced. It must contain nothing but text.
     """
     pass_all_by([texts])
@@ -54,7 +54,7 @@ def spare(table: dict[str, Any]) -> None:
     All other objects that exist now are exempted as well, and existing garbage in cycles is never freed.
     """
     if not gc.is_tracked(table):
-        # A full round may have untracked the table. Then `gc.freeze` would not exempt it, and its next change would
-        # track it.
+        # A full collection may have untracked the table. Then `gc.freeze` would not exempt it, and its next change
+        # would track it.
         _track(table)
     gc.freeze()

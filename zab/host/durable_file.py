@@ -18,8 +18,9 @@ def replace_file(path: Path, chunks: Iterable[bytes], *, mode: int = _ANYBODY, l
     """Write `chunks` to `path` + ".tmp", then rename. On return the new content and its name are durable.
 
     `mode` is reduced by the umask. With `like` the file gets the permissions of that file instead: a copy of a file
-    with passwords is as secret as the original. An error before or in the rename leaves `path` unchanged, and nothing
-    beside it. After the rename only the fsync of the directory can fail: then the new name may not be durable.
+    with passwords is as secret as the original. An error before or in the rename leaves `path` unchanged, and the
+    temporary file is removed. After the rename only the fsync of the directory can fail: then the new name may not be
+    durable.
     """
     fresh = path.with_name(path.name + ".tmp")
     fresh.unlink(missing_ok=True)  # left by a crash, with the mode of that time

@@ -14,11 +14,11 @@ from zab.core.zxid import Epoch, ServerId
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 QUIET_S: Final = 10.0
-"""The minimum time between two lines about the same key."""
+"""The minimum time between two rate-limited lines about the same key."""
 KEYS_MAX: Final = 256
-"""The largest number of remembered keys; when it is reached, all of them are forgotten."""
+"""The maximum number of remembered keys, and of remembered causes. Above it, all of them are forgotten."""
 LINES_MAX: Final = 100
-"""The number of lines of one event, about different keys, that one cause may produce in `QUIET_S`."""
+"""The maximum number of lines of one event, about different keys, that one cause may produce in `QUIET_S`."""
 
 
 class TextFormatter(logging.Formatter):
@@ -49,7 +49,7 @@ class RateLimit:
         return now - last < self._quiet_s
 
     def suppressed(self, what: Hashable, now: float) -> int | None:
-        """Return how many lines were suppressed since the last one, or None if this one is suppressed, too."""
+        """Return None if this line is suppressed, else how many lines about the key were suppressed before it."""
         last, suppressed = self._logged.get(what, (-self._quiet_s, 0))
         if now - last < self._quiet_s:
             self._logged[what] = (last, suppressed + 1)
@@ -60,7 +60,7 @@ class RateLimit:
         return suppressed
 
     def lines_of(self, cause: Hashable, now: float) -> int:
-        """Count one line of a cause. Return how many it had before in its interval."""
+        """Count one line of a cause. Return the number of its earlier lines in the interval."""
         since, lines = self._by_cause.get(cause, (now, 0))
         if now - since >= self._quiet_s:
             since, lines = now, 0
@@ -71,7 +71,7 @@ class RateLimit:
 
 
 class KeyValueLog:
-    """A log of `event key=value` lines in one logger. `always` returns the fields that each line begins with."""
+    """A log of `event key=value` lines in one logger. `always` returns the first fields of each line."""
 
     value_chars_max: int | None = None
     """The maximum length of one value; None: no limit."""
@@ -145,9 +145,9 @@ def _number(level: str | int) -> int:
 
 
 def shown(value: object) -> str:
-    """Return the value as text; its `repr` if the text is empty or has blanks, `=`, quotes or unprintable characters.
+    """Return `str(value)`, quoted if it is empty or has whitespace, `=`, quotes or unprintable characters.
 
-    Strangers choose names that end up in logs, and terminals obey escape sequences.
+    Clients choose names that are logged. Unquoted they could imitate fields, or send escape sequences to a terminal.
     """
     text = str(value)
     plain = text.isprintable() and not any(char.isspace() or char in "=\"'" for char in text)

@@ -1,9 +1,9 @@
 """Run computing threads while the event loop runs, with short delays for the loop.
 
-A thread that computes keeps the interpreter for five milliseconds at a time. The loop needs the interpreter back after
-each of its system calls, dozens of times in a turn. So each turn would take a tenth of a second while a snapshot is
-written. While such a thread works, the switch interval is `INTERVAL_S`, a tenth of Python's default. This slows the
-thread down.
+A thread that computes keeps Python's global interpreter lock for five milliseconds at a time. The loop must take the
+lock again after each of its system calls, dozens of times in a turn. So each turn would take a tenth of a second while
+a snapshot is written. While such a thread works, the switch interval is `INTERVAL_S`, a tenth of Python's default. This
+slows the thread down.
 """
 
 from __future__ import annotations

@@ -12,23 +12,23 @@ import resource
 from typing import Final
 
 PAUSE_US: Final = 1_000
-"""The value of `Limits.pause_us_max` for such a process.
+"""The value of `Limits.pause_us_max` for a process that only runs a server.
 
 If an fsync is faster than this, handing it to a thread costs more than the fsync itself.
 """
 
 OPEN_FILES_ENOUGH: Final = 1 << 20
-"""The number of open files that is used in place of a limit if the system sets none."""
+"""The limit of open files that is used if the system sets none."""
 
 _THRESHOLDS: Final = (50_000, 20, 100)
 
 
 def tune_collector() -> None:
-    """Make rounds of the collector rare, and exempt all objects that exist now.
+    """Make collections of cyclic garbage rare, and exempt all objects that exist now.
 
-    Servers and brokers make few cycles and keep many nodes and partitions. A full round visits all of these, frees
+    Servers and brokers make few cycles and keep many nodes and partitions. A full collection visits all of these, frees
     nothing, and holds up the loop. Three brokers in one process with 2,600 partitions, and 36 consumers that reconnect
-    each second, spent a seventh of their time in full rounds of 0.28 s. Call this before the store has a tree.
+    each second, spent a seventh of their time in full collections of 0.28 s. Call this before the store has a tree.
     """
     gc.collect()
     gc.freeze()

@@ -80,10 +80,10 @@ class Watchdog:
     stalls: int = 0
     last: Stall | None = None
     _poked: tuple[int, float] | None = field(default=None, init=False)
-    """The number of turns and the time at the first poke that no turn has answered yet."""
+    """The number of turns and the time at the last poke, which any later turn answers. None: there is no poke."""
 
     def turn(self, cause: str | Callable[[], str]) -> Turn:
-        """Time one turn, as a context manager. `cause` is called only if the turn takes longer than `STALL_S`."""
+        """Time one turn, as a context manager. A function as `cause` is only called if the turn exceeds `STALL_S`."""
         return Turn(self, cause)
 
     def took(self, seconds: float, cause: str | Callable[[], str]) -> None:

@@ -1,12 +1,13 @@
 """Half-open connections, whose other end still has to send something, and the choice of those that a full port drops.
 
 If a full port refused new connections, a few addresses that connect and send nothing could block it. So a full port
-drops the oldest half-open connection of the address with the most of them, and admits the new one. A flood then harms
-only the addresses that it comes from.
+drops the oldest half-open connection of the address with the most of them, and admits the new one. A flood from a few
+addresses then harms only these addresses.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from types import TracebackType
 
 import trio
@@ -45,12 +46,12 @@ class HalfOpenWait:
 
 
 class HalfOpen:
-    """The half-open connections of one pool. Each operation takes constant time, however many there are."""
+    """The half-open connections of one pool. The address with the most of them is found without a search."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[HalfOpenWait, None]] = {}
-        """Connections by address, oldest first."""
-        self._hosts: list[dict[str, None]] = [{}]
+        self._of: dict[str, OrderedDict[HalfOpenWait, None]] = {}
+        """Connections by address, oldest first. The first of a `dict` is found slowly after deletions before it."""
+        self._hosts: list[OrderedDict[str, None]] = [OrderedDict()]
         """At index n, the addresses with n connections each."""
         self._most = 0
         """The greatest number of connections of one address."""
@@ -64,20 +65,20 @@ class HalfOpen:
         return HalfOpenWait(self, host)
 
     def add(self, wait: HalfOpenWait) -> None:
-        waits = self._of.setdefault(wait.host, {})
+        waits = self._of.setdefault(wait.host, OrderedDict())
         waits[wait] = None
         self._moved(wait.host, len(waits) - 1, len(waits))
 
     def forget(self, wait: HalfOpenWait) -> None:
-        waits = self._of.get(wait.host, {})
-        if wait in waits:
+        waits = self._of.get(wait.host)
+        if waits and wait in waits:
             del waits[wait]
             self._moved(wait.host, len(waits) + 1, len(waits))
             if not waits:
                 del self._of[wait.host]
 
     def make_room(self) -> HalfOpenWait | None:
-        """Drop the oldest connection of the address that has most of them, and return it; None if there is none.
+        """Drop the oldest connection of the address with the most, and return it; None if there is none.
 
         Its task is cancelled, and closes it in the next pass of the event loop.
         """
@@ -95,7 +96,7 @@ class HalfOpen:
             del self._hosts[before][host]
         if now:
             if now == len(self._hosts):
-                self._hosts.append({})
+                self._hosts.append(OrderedDict())
             self._hosts[now][host] = None
         if now > self._most or not self._hosts[self._most]:
             self._most = now

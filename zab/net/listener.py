@@ -1,8 +1,9 @@
 """Accepting connections within limits: the one accept loop of every port of this project.
 
-A full port drops a half-open connection, if it has one, and admits the new one (see `half_open`). Otherwise a few
-addresses that connect and send nothing could close the port to all others. A new connection is refused if its host has
-too many connections, or if the port is full and no connection of its pool is half-open.
+A full port drops a half-open connection and admits the new one, so that a few addresses that connect and send nothing
+cannot close the port to all others (see `half_open`). Only connections of one pool compete in this way; by default a
+port has one pool. A new connection is refused if its host has too many connections, or if the port is full and no
+connection of its pool is half-open.
 """
 
 from __future__ import annotations
@@ -23,18 +24,19 @@ from zab.net.half_open import HalfOpen, HalfOpenWait
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """The errnos of `accept` at a limit of the process or the system.
 
-The errors are temporary. Meanwhile the kernel queues connections, and the port tries again every `EXHAUSTED_PAUSE_S`.
+The errors are temporary. Meanwhile the kernel queues connections. After each error the port drops a half-open
+connection, and tries again after `EXHAUSTED_PAUSE_S`.
 """
 EXHAUSTED_PAUSE_S: Final = 0.1
 ACCEPTED_MAX: Final = 64
-"""The number of connections that one listener accepts in one pass of the event loop.
+"""The maximum number of connections that one listener accepts in one pass of the event loop.
 
 With one for each pass, a client would wait behind a burst for as many passes as the burst has connections.
 """
 
 
 async def listen(host: str | None, port: int, purpose: str) -> list[trio.SocketListener]:
-    """Listen at all addresses of `host` (None: of this machine). If that fails, raise `CannotListen` with `purpose`."""
+    """Listen at all addresses of `host` (None: all interfaces). If that fails, raise `CannotListen` with `purpose`."""
     try:
         return await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
@@ -67,8 +69,8 @@ class ListenerLimits:
 
     connections_max   connections open at one time
     per_host_max      of these, from one host
-    descriptors_max   a connection whose descriptor has this number, or a higher one, exceeds the limit, and so does one
-                      more than this number of connections
+    descriptors_max   descriptors of the process. A connection exceeds this limit if its descriptor has this number or a
+                      higher one, or if as many connections are open already
     half_open_max     half-open connections of one pool
     """
 
@@ -80,7 +82,7 @@ class ListenerLimits:
 
 @frozen
 class Accepted:
-    """A connection within the limits. `host` and `peer` (host and port) are for limits and logs.
+    """An admitted connection. `host` and `peer` (host and port) are for limits and logs.
 
     `pool` has the half-open connections that compete with this one.
     """
@@ -101,9 +103,9 @@ class ConnectionCounts:
 
     total: int = 0
     by_host: Counter[str] = field(factory=Counter)
-    """The number of connections of each host. The numbers sum up to `total`, and none is 0."""
+    """The number of connections of each host. Their sum is `total`, and none is 0."""
     half_open: HalfOpen = field(factory=HalfOpen)
-    """The half-open connections of all these ports. At a limit, a newcomer at one port may displace one at another."""
+    """The default pool of all these ports: a new connection at one port may displace a half-open one at another."""
 
     def add(self, host: str) -> None:
         self.total += 1
@@ -117,11 +119,11 @@ class ConnectionCounts:
 
 
 class LimitedListener:
-    """The accept loop of one port: it counts connections, and passes those within the limits to `serve`.
+    """The accept loop of one port: it counts connections, and passes the admitted ones to `serve`.
 
     port      the name of the port in the log
     limits    returns the limits; called for every connection, because settings may change
-    serve     takes over the stream, and closes it
+    serve     takes over the stream, and closes it; if it raises an exception, the listener closes it
     exceeded  called with the limit, host and peer if a connection is refused, or if it exceeds `half_open_max`
     pool      returns the pool of half-open connections that a host belongs to; by default all share that of `counts`
     counts    the connections that count for the limits; by default those of this port
@@ -163,8 +165,7 @@ class LimitedListener:
     async def _accept_all(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
         """Accept from one listener.
 
-        `trio.serve_listeners` cannot be used: it would close the streams itself, and an error of one handler would
-        end it.
+        `trio.serve_listeners` cannot be used: it closes each stream itself, and only waits at the limit of descriptors.
         """
         async with listener:
             while True:
@@ -229,21 +230,22 @@ class LimitedListener:
         limits = self._limits()
         if limits.per_host_max is not None and self._counts.by_host[host] >= limits.per_host_max:
             return Limit.PER_HOST
-        # The count bounds them, too: a dropped connection frees a low number, with which another one would be admitted.
+        # The number of connections is compared as well. A new connection above the limit replaces a dropped one, but
+        # keeps its high descriptor, and the next connection gets the low descriptor of the dropped one.
         if limits.descriptors_max is not None and max(descriptor, self.count) >= limits.descriptors_max:
             full = Limit.DESCRIPTORS
         elif limits.connections_max is not None and self.count >= limits.connections_max:
             full = Limit.CONNECTIONS
         else:
             return None
-        # A dropped connection is gone after the next pass of the loop. No more are dropped than were admitted.
+        # The dropped connection is closed in the next pass of the loop. Until then, the limit may be exceeded.
         return full if pool.make_room() is None else None
 
 
 def descriptor_of(stream: trio.abc.Stream) -> int:
     """Return the number of the stream's descriptor, or -1 if it has none.
 
-    The system assigns the least free number, so the process has at least as many descriptors open.
+    The system assigns the least free number, so at least as many descriptors were open at that time.
     """
     inner: Any = getattr(stream, "transport_stream", stream)
     try:

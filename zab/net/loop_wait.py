@@ -96,9 +96,9 @@ class LoopWait(trio.abc.Instrument):
     def before_io_wait(self, timeout: float) -> None:
         """Handle received data. Then wait in Trio's place, unless a task or `wait_all_tasks_blocked` can run.
 
-        Trio calls this before its own wait of at most `timeout`. The wait here ends for the same reasons as Trio's: a
-        descriptor of Trio's is ready, the time is over, a task became runnable, or a deadline moved. Afterwards Trio
-        still does its own wait. So for every reason but the first, this method wakes Trio's loop.
+        Trio calls this before its own wait of at most `timeout`. The wait here ends if a descriptor of Trio's is ready,
+        the time is over, a task has become runnable, or the next deadline has moved. Afterwards Trio still does its own
+        wait. This ends at once in the first case; in all others, this method wakes Trio's loop.
         """
         runner, poll, trios_epoll = self._runner, self._epoll.poll, self._trios_epoll
         if self._task is None:

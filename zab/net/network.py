@@ -148,10 +148,10 @@ class TlsListener(trio.abc.Listener[TlsStream]):
 
 
 def leave_silence_to_protocol(stream: trio.abc.Stream) -> None:
-    """Clear the kernel's limit of `tune` on a stream whose protocol detects a dead peer itself.
+    """Clear the `TCP_USER_TIMEOUT` that `tune` has set, on a stream whose protocol detects a dead peer itself.
 
-    The kernel's limit counts the time in which the peer has no room, although the peer answers every probe. So the
-    kernel would end each long transfer through a slow link, even if it makes progress.
+    It also counts the time in which the peer has no room for more data, even if the peer answers every probe. So the
+    kernel would end each long transfer through a slow link, even if the transfer makes progress.
     """
     raw = stream.transport_stream if isinstance(stream, TlsStream) else stream
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
@@ -161,7 +161,7 @@ def leave_silence_to_protocol(stream: trio.abc.Stream) -> None:
 
 
 def tune(stream: trio.SocketStream, silence_ms: int) -> None:
-    """Set the socket options for low delay, and for the end of a connection whose peer is silent for `silence_ms`.
+    """Set the socket options for low delay, and those that end a connection whose peer is silent for `silence_ms`.
 
     Not every system has all of them, and correctness needs none.
     """

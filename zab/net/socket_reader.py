@@ -25,7 +25,7 @@ from zab.net.wakeup import Wakeup
 OnData: TypeAlias = Callable[[bytes], bool]
 """Called with the received bytes, and with b"" at the end of the stream. If it returns False, `receive` ends.
 
-It runs between the reading of other sockets, so it must be quick. `receive` passes its exceptions on.
+It runs between the reads from other sockets, so it must be quick. `receive` passes its exceptions on.
 """
 
 Turn: TypeAlias = Callable[[], bool]
@@ -98,7 +98,7 @@ class _Receiver:
 
 
 class EpollReader:
-    """One reader for all sockets, between `open` and `close`, or the end of the nursery.
+    """One reader for all sockets, from `open` until `close` or the end of the nursery.
 
     At other times, and if the system has no `epoll`, each owner reads its own socket. `wakeup` wakes the task that
     takes the member's turns.
@@ -111,7 +111,7 @@ class EpollReader:
         self._nursery: trio.Nursery | None = None
         """Runs the reading task. None before `open`, after the end, or if the system has no `epoll`."""
         self._epoll: select.epoll | None = None
-        """The system's `epoll`, created with the first socket; None before it, or if the system has none."""
+        """The system's `epoll`, created with the first socket. None before, after the end, or if there is none."""
         self._receivers: dict[int, _Receiver] = {}
         """The owner of each descriptor. All these descriptors are registered with `_epoll`."""
 

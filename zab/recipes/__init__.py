@@ -5,7 +5,7 @@
     async with Lock(session, "/locks/report") as held: ...
 
 Each recipe works on a `zab.Session`, in the same process or over the network. It shares its nodes with kazoo's recipe
-of the same name, if there is one. Names are loaded when they are first used.
+of the same name, if there is one. A recipe is loaded when its name is first used.
 """
 
 from __future__ import annotations

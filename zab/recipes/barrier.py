@@ -45,7 +45,7 @@ class Barrier:
     async def remove(self) -> bool:
         """Remove the barrier. Return False if it did not exist.
 
-        After a lost reply, return True without knowing which client removed it.
+        After a lost reply, it may return True although another client removed the barrier.
         """
         return await remove(self.session, self.path)
 
@@ -106,7 +106,7 @@ class DoubleBarrier(Holdable):
             left = True
 
     async def _enter(self, mine: Stat, events: Watch) -> None:
-        """Wait for a ready node that is newer than this participant. The last participant to come creates it."""
+        """Wait for a ready node that is newer than this participant's node. The last participant to come creates it."""
         session = self.session
         while True:
             ready = await session.exists(self._ready, watch=events)

@@ -32,7 +32,7 @@ from zab.store.znode import Stat
 
 @frozen
 class Cached:
-    """A node as it was last read. Changes of its children cause no read: `num_children`, for one, may be outdated."""
+    """A node as it was last read. Changes of its children cause no read, so `num_children` may be outdated."""
 
     data: bytes | None
     stat: Stat
@@ -60,7 +60,7 @@ class Changes:
         self._known: dict[str, Cached] = {}
         """The nodes as they were last yielded."""
         self._pending = dict.fromkeys(cache._nodes)
-        """The names of nodes that may have changed since they were last yielded, in order."""
+        """The names of nodes that may have changed since they were last yielded, in the order of their first change."""
         self._wake = trio.Event()
 
     def _notify(self, name: str | None) -> None:
@@ -181,7 +181,7 @@ class _Cache:
     # -- reading -----------------------------------------------------------------------------------
 
     async def _load(self) -> None:
-        """Read all nodes, one depth after the other."""
+        """Read all nodes, one depth after the other, and remove those that no longer exist."""
         found: set[str] = set()
         level = [""]
         for depth in range(self._depths.stop):
@@ -264,12 +264,12 @@ class NodeCache(_Cache):
 
     @property
     def node(self) -> Cached | None:
-        """The node as it was read last; None if there is none."""
+        """The node as it was last read; None if there is none."""
         return self._nodes.get("")
 
     @property
     def value(self) -> bytes | None:
-        """The node's data; None if there is no node."""
+        """The node's data; None if it has none, or if there is no node."""
         node = self.node
         return None if node is None else node.data
 

@@ -23,7 +23,8 @@ Number = TypeVar("Number", int, float)
 class Counter(Generic[Number]):
     """A counter of the type of its default, int or float. It shares its format with kazoo's counter.
 
-    default  the value while the node is missing or empty; a default that is no int or float raises `ConfigError`
+    default  the value while the node is missing or empty: an int, or without `curator` a float; else `ConfigError` is
+             raised
     curator  use the format of Apache Curator's SharedCount: an int of 32 bits
     """
 

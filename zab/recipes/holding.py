@@ -1,4 +1,4 @@
-"""Hold a lock, a lease or a membership while a block runs, and never longer than the store guarantees.
+"""Hold a lock, a lease or a membership while a block runs, and cancel the block when it may be lost.
 
 Holding means owning an ephemeral node. The node is gone when the session expires or a client deletes it. Another
 client may then go ahead, so the block is cancelled. A watch reports a deletion at once. If the store cannot be reached,
@@ -30,7 +30,7 @@ from zab.session.state import SessionState
 from zab.session.watch import Watch
 
 HEARD_PARTS: Final = 3
-"""The number of parts of the session's timeout. A `sync` is sent when one part has passed since `heard_at`."""
+"""A `sync` is sent when the session's timeout, divided by this number, has passed since `heard_at`."""
 
 
 @frozen
@@ -47,9 +47,9 @@ class Held:
 
 @asynccontextmanager
 async def holding(session: Session, path: str, events: Watch, settings: RecipeSettings) -> AsyncIterator[None]:
-    """Run a block while the session is certain to exist, and until a deletion of the node is known.
+    """Run a block. Cancel it and raise `Lost` if the node is deleted, or if the session may be over.
 
-    Otherwise cancel the block and raise `Lost`.
+    The same happens if the connection is lost for longer than `suspended_ms`.
     """
 
     async def node_stays() -> None:
@@ -91,13 +91,13 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
         while not state.final:
             if state is SessionState.CONNECTED:
                 suspended_at = None
-            elif suspended_at is None:  # READ_ONLY counts as lost, too: such a server may be wrong about the session
+            elif suspended_at is None:  # READ_ONLY counts as well: such a server may be wrong about the session
                 suspended_at = trio.current_time()
             with trio.CancelScope(deadline=latest()) as patience:
                 state = await anext(states, SessionState.CLOSED)
             if patience.cancelled_caught and trio.current_time() >= latest():
-                what = "the leader is out of reach" if suspended_at is None else "the connection is lost"
-                raise Lost(f"{path}: {what}, and the session may be over")
+                what = "the leader was out of reach" if suspended_at is None else "the connection was lost"
+                raise Lost(f"{path}: {what} for too long")
         raise Lost(f"{path}: {session.over or state.value}")
 
     async with guarded_by(node_stays, session_stays, store_hears):

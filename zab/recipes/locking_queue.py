@@ -82,7 +82,7 @@ class _Claim:
     async def give(self) -> bool:
         """End the block or the attempt: delete the entry if it is finished, and the lock if this attempt holds it.
 
-        Return False if the lock was lost.
+        Return False only if it is certain that the lock was lost.
         """
         if self.done:
             return await self._consume()

@@ -118,7 +118,7 @@ def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = Fal
 
 
 async def _in_background(give_back: Callable[[], Awaitable[bool]]) -> None:
-    """Keep trying to remove a node. The task ends with the session at the latest, because every call does."""
+    """Keep trying to remove a node. The task ends with the session at the latest, as every call does."""
     try:
         await give_back()
     except ZabError:

@@ -18,7 +18,7 @@ class Taken(ZabError):
 
 
 class Contended(ZabError):
-    """Every attempt lost against another client. Try again later, or raise `RecipeSettings.attempts_max`."""
+    """Every attempt lost against another client. Try again later, or increase `RecipeSettings.attempts_max`."""
 
 
 class EntryInDoubt(OutcomeUnknown):

@@ -12,7 +12,7 @@ from zab.core.zxid import ServerId
 from zab.host.logs import Log
 from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen
-from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+from zab.net.listener import Accepted, ConnectionCounts, Limit, LimitedListener, ListenerLimits
 from zab.net.network import Network
 from zab.runtime.peer_handshake import UNREACHABLE, PeerHandshake, described
 from zab.service.limits import Limits
@@ -91,7 +91,10 @@ class PeerPort:
         self._strangers, self._known = HalfOpen(), HalfOpen()
         """The pools of half-open connections. An address is known if it is in `_welcome` or in a known membership."""
         limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
-        self._listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool)
+        counts = ConnectionCounts(half_open=self._strangers)  # the pool that makes room if descriptors run out
+        self._listener = LimitedListener(
+            purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool, counts
+        )
         self._welcome: dict[str, None] = {}
         """The first `ADDRESSES_MAX` addresses that sent a valid hello.
 

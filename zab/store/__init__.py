@@ -1,1 +1,1 @@
-"""The coordination store as a pure machine: znodes, sessions, watches, ACLs. Time and randomness are arguments."""
+"""The coordination store, a pure state machine: znodes, sessions, watches, ACLs. Time and randomness are arguments."""

@@ -124,7 +124,7 @@ READ_ONLY: Final[Acl] = ((READ, *ANYONE),)
 
 
 def encode_acl(acl: Acl) -> bytes:
-    """Encode an ACL. The open ACL, which nearly all nodes have, is empty bytes."""
+    """Encode an ACL. The open ACL, which nearly all nodes have, is encoded as empty bytes."""
     if acl is OPEN or acl == OPEN:
         return b""
     small = len(acl) <= _SMALL_ENTRIES and sum([len(name) for _, _, name in acl]) <= _SMALL_BYTES
@@ -245,7 +245,7 @@ def is_super(identities: Collection[Identity], access: Access) -> bool:
 
 
 def _call_rule(rule: Callable[..., bool], *names: str) -> bool:
-    """Return the result of a pluggable rule; False if it raises: its exception must not stop the leader."""
+    """Return the result of a pluggable rule; False if it raises: its exception must not stop the server."""
     try:
         return bool(rule(*names))
     except Exception:
@@ -269,7 +269,7 @@ _SCANNED_MAX: Final = 3
 """An ACL of at most this many entries, none of them an address, is not compiled: each check scans its entries."""
 
 _Networks: TypeAlias = tuple[tuple[int, int, dict[int, int]], ...]
-"""(bits of an address, bits after the prefix, prefix -> permissions), one for each pair of the two numbers"""
+"""(bits of an address, bits after the prefix, prefix -> permissions), one tuple for each pair of the two numbers"""
 
 
 class _Grants:
@@ -308,10 +308,11 @@ class _Grants:
     def _grants(self, names: Mapping[str, int], wanted: int, scheme: str, identity: str, access: Access) -> bool:
         """Return whether an entry of the identity's scheme grants it a wanted permission.
 
-        The result is that of `_matches` for each entry. Most schemes match an entry of the same name, as in ZooKeeper's
-        `DigestAuthenticationProvider`, so one look-up decides. An address matches the networks that contain it
-        (`IPAuthenticationProvider`). A scheme with a rule of its own, and the sasl identity `super`, are compared with
-        each entry. An entry with the id `access.sasl_any` grants to every sasl identity.
+        The result is the same as that of `_matches` for each entry. In most schemes an id matches only the identity
+        that equals it, as in ZooKeeper's `DigestAuthenticationProvider`, so one look-up decides. An address matches the
+        networks that contain it (`IPAuthenticationProvider`). For a pluggable scheme, and for the sasl identity
+        `super`, `_matches` is called for each entry. An entry with the id `access.sasl_any` grants to every sasl
+        identity.
         """
         if scheme in access.rules or (scheme == "sasl" and identity == "super"):
             return any(perms & wanted and _matches(scheme, name, identity, access) for name, perms in names.items())

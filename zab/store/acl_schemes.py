@@ -37,7 +37,7 @@ _HEXADECIMAL: Final = re.compile(r"[+-]?[\da-fA-F]+")
 
 
 def _number(text: str) -> int:
-    """Parse as `Integer.parseInt` does, but up to 100 digits; return -1 if the text is not such a number."""
+    """Parse as `Integer.parseInt` does, but accept up to 100 digits; return -1 if the text is not such a number."""
     if not _NUMBER.fullmatch(text):
         return -1
     return int(text)

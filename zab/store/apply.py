@@ -89,7 +89,7 @@ class Applier:
             transactions.CLOSE_SESSION: self._close_session,
             transactions.SET_SECRET: self._set_secret,
         }
-        """The functions by the first byte of a transaction. `Store` adds that of checkpoints."""
+        """The functions by the first byte of a transaction. `Store` adds the one for checkpoints."""
 
     # -- nodes -------------------------------------------------------------------------------------
 

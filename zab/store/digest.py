@@ -1,9 +1,9 @@
-"""One checksum of the whole tree, by which servers notice that their states differ: version 2 of ZooKeeper's digest.
+"""One checksum of the tree, by which servers notice that their states differ: version 2 of ZooKeeper's digest.
 
 The digest is the sum of the CRCs of all nodes that are not below `/zookeeper`. So a change subtracts one summand and
-adds another. The sum is brought up to date on demand, when many nodes have changed and, if `StoreSettings.checkpoints`
-is set, at every 4096th zxid. So the CRC of a node that changes often is computed only once between two updates, and an
-update is seldom long. The CRCs of recently changed nodes are remembered.
+adds another. The sum is brought up to date in three cases: on demand; when more than `CHANGED_MAX` nodes have changed;
+and, if `StoreSettings.checkpoints` is set, at every 4096th zxid. So the CRC of a node that changes often is computed
+only once between two updates, and an update is seldom long. The CRCs of recently changed nodes are remembered.
 """
 
 from __future__ import annotations

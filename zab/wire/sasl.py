@@ -94,7 +94,7 @@ def _md5(data: bytes) -> bytes:
 
 
 def _latin_if_it_can(text: str) -> bytes:
-    """Encode text for hashing: in ISO 8859-1 if possible, in UTF-8 otherwise, as RFC 2831 requires."""
+    """Encode text in ISO 8859-1 if possible, else in UTF-8, as RFC 2831 requires for hashing."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
@@ -148,7 +148,7 @@ class DigestServer:
         host: str = HOST,
     ) -> None:
         self.user: str | None = None
-        """The user; None until the password is proved."""
+        """The user; None until the client has proved that it knows the password."""
         self._nonce = nonce
         self._password_of = password_of
         self._realm = realm
@@ -161,10 +161,10 @@ class DigestServer:
         return self.user is not None
 
     def step(self, token: bytes) -> bytes:
-        """Return the answer to a token. After a `SaslError` this nonce allows no second attempt."""
+        """Return the answer to a token, or raise `SaslError`. A failed or complete exchange accepts no more tokens."""
         if self._failed or self.complete:
             raise SaslError("the exchange is over")
-        self._failed = True  # unless the next line returns
+        self._failed = True  # stays so if the next line raises
         answer = self._respond(token) if self._asked else self._challenge(token)
         self._failed = False
         return answer
@@ -184,9 +184,9 @@ class DigestServer:
         """
         directives = parse_directives(token)
         if not hmac.compare_digest(_one(directives, "nonce"), self._nonce):
-            raise SaslError("not the nonce of this exchange: a replay, or the challenge of another exchange")
+            raise SaslError("not the nonce of this exchange: a replay, or the response to another challenge")
         if _one(directives, "nc") != _FIRST_USE:
-            raise SaslError("the nonce count is not 1: the nonce was used before")
+            raise SaslError("the nonce count is not 00000001: a nonce may be used only once")
         if _one(directives, "qop", b"auth").lower() != b"auth":
             raise SaslError("only qop=auth is supported")
         realm = _text(_one(directives, "realm", b""))
@@ -197,7 +197,7 @@ class DigestServer:
             raise SaslError(f"the response is for {_text(uri)!r}, not for {self._uri.decode()!r}")
         cnonce, response, authzid = _one(directives, "cnonce"), _one(directives, "response"), None
         if not cnonce or not _HEX.fullmatch(response):
-            raise SaslError("the response lacks a cnonce or a hash of 32 digits")
+            raise SaslError("the response lacks a cnonce or a hash of 32 hexadecimal digits")
         if "authzid" in directives:
             authzid = _one(directives, "authzid")
         user = _text(_one(directives, "username"))
@@ -217,7 +217,7 @@ class DigestServer:
 
 
 class DigestClient:
-    """One exchange with one server. It begins with an empty token.
+    """One exchange with one server. The caller sends an empty token first; `step` answers the server's tokens.
 
     `complete` is True once the server has proved that it knows the password, too.
     """
@@ -238,7 +238,7 @@ class DigestClient:
         self._expected: bytes | None = None
 
     def step(self, token: bytes) -> bytes:
-        """Return the response to the server's challenge, or empty bytes after its proof; else raise `SaslError`."""
+        """Return the response to a challenge, or empty bytes after a correct `rspauth`. Otherwise raise `SaslError`."""
         if self.complete:
             raise SaslError("the exchange is over")
         if self._expected is None:

@@ -1,7 +1,7 @@
 """Snapshot chunks that are larger than a frame: cut by the sender, joined by the receiver.
 
-The machine chooses the boundaries of chunks: `restore` receives exactly the chunks that `snapshot` made. So the size of
-a frame must not limit a chunk, and pieces exist on the link only.
+The state machine chooses the boundaries of chunks: `restore` receives exactly the chunks that `snapshot` made. A chunk
+may be larger than a frame, so the link carries it in pieces, joined before the state machine receives it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SnapshotPieces:
     def __init__(self, chunk_bytes_max: int) -> None:
         self._chunk_bytes_max = chunk_bytes_max
         self.held = bytearray()
-        """The bytes of the chunk so far; callers must not change it. At most `chunk_bytes_max`."""
+        """The bytes of the incomplete chunk, at most `chunk_bytes_max`. Callers must not change them."""
 
     @property
     def held_bytes(self) -> int:
@@ -39,7 +39,7 @@ class SnapshotPieces:
     def join(self, messages: list[Any]) -> list[Any]:
         """Return the messages with each chunk joined from its pieces. Keep the pieces of an incomplete chunk.
 
-        Raise `WireError` if a chunk is too large, or another message is between its pieces.
+        Raise `WireError` if a joined chunk is too large, or another message is between its pieces.
         """
         held = self.held
         if not held and SnapPiece not in map(type, messages):

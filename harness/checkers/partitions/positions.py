@@ -79,7 +79,7 @@ class Positions:
 
     def _check_replaced(self, broker: Broker, ask: Commit) -> None:
         serving = self._serving(broker, ask.identity.group)
-        if serving is not None and any(late is ask and (one, epoch) == serving for late, one, epoch in self._replaced):
+        if any(late is ask and (one, epoch) == serving for late, one, epoch in self._replaced):
             member = ask.identity
             what = f"accepts a commit of {member.member} in {member.group}, which was replaced as {member.instance}"
             raise Violation(REPLACED, f"broker {broker.id} {what}")
@@ -128,9 +128,11 @@ class Positions:
         for record in truth.committed[:place]:
             if record.key == key and not record.value:
                 newest = -1  # the group was deleted, and its name may be used again
-            saved = group_records.decode(record.key, record.value) if record.key == key and record.value else None
-            if isinstance(saved, GroupRecord) and saved.saved is not None:
-                newest = max(newest, saved.saved.generation)
+            elif record.key == key:
+                found = group_records.decode(key, record.value)
+                assert isinstance(found, GroupRecord)
+                assert found.saved is not None
+                newest = max(newest, found.saved.generation)
         if newest > generation:
             raise Violation(
                 FENCED,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from harness.checkers.controller.settled import Data, absent, expected
 from harness.checkers.partitions.checkers import ReplicationCheckers
 from harness.checkers.partitions.observed import Broker
-from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, PartitionState
 from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.leader_role import LeaderRole
@@ -74,8 +74,8 @@ def unequal(checkers: ReplicationCheckers) -> str | None:
         if not committer.settled:
             return f"committer {committer.number} of group {committer.group} has no reply to a commit"
     for transactor in world.workload.transactors.values():
-        if not transactor.settled and not replicas.exists(TopicPartition(TRANSACTIONS_TOPIC, 0)):
-            transactor.forget()
+        if not transactor.settled:
+            transactor.forget(replicas.exists)
         if not transactor.settled:
             return f"transactional producer {transactor.number} has transactions that have not ended"
     if (missing := checkers.positions.unsettled()) is not None:

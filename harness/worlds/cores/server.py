@@ -235,6 +235,7 @@ class Server:
             self.node.tick(self.now_ms)
         except Exception as error:
             self.world.report_failure(self, "fails at a tick", error)
+        self.world.judge.ticked(self.id)
         self.turn_soon()
 
     def _wind(self) -> None:

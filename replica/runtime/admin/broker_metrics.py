@@ -1,8 +1,8 @@
 """Metrics of one broker's replicas, and the lag of groups.
 
-The names are those of Kafka's JMX beans, in lower case with underscores; those of groups are the ones of common
-exporters. Partitions are counted only by their leaders, so that the counts can be summed over all brokers;
-replicas, damaged logs and offsets are reported by each broker that holds them.
+A metric that Kafka has as a JMX bean has the bean's name, in lower case with underscores; metrics of groups have the
+names of common exporters. Partitions are counted only by their leaders, so that the counts can be summed over all
+brokers. Replicas, logs and offsets are reported by each broker that holds them.
 """
 
 from __future__ import annotations

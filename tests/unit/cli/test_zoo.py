@@ -630,7 +630,7 @@ def test_server_outside_the_membership_is_reported(folder: Path) -> None:
     remember(folder, THREE.partition("init")[0])
     (warning,) = other_warnings(plan(folder, FOUR, myid="4"))
     assert "Server 4 is not a member in the stored membership" in warning
-    assert "It was removed by a reconfiguration" in problems(folder, THREE, myid="4")
+    assert "a reconfiguration has removed it" in problems(folder, THREE, myid="4")
 
 
 # -- what is shown -----------------------------------------------------------------------------------------

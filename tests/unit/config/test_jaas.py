@@ -37,6 +37,7 @@ def test_the_users_of_a_section() -> None:
     ("Client { };", "no section 'Server'; it has Client"),
     ("Server { };", "no user may log in"),
     ("Server { a.Krb5LoginModule required; };", "login module a.Krb5LoginModule: only DigestLoginModule"),
+    ("A { };\nA\n{ };", "line 2: there are two sections of this name"),
     ("Server {\n a.DigestLoginModule\n user_bob=1; };", "line 3: required, .* is missing after the login module"),
     ("Server { a.DigestLoginModule required user_bob; };", "'=' is missing"),
     ("Server { a.DigestLoginModule required user_bob=; };", "the value of an option is missing"),

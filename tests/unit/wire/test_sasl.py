@@ -97,14 +97,14 @@ def changed(old: bytes, new: bytes) -> bytes:
 
 @pytest.mark.parametrize(("old", "new", "why"), [
     (b'nonce="OA6MG9tEQGm2hh"', b'nonce="OA6MG9tEQGm2hi"', "not the nonce"),
-    (b"nc=00000001", b"nc=00000002", "used before"),
+    (b"nc=00000001", b"nc=00000002", "used only once"),
     (b"nc=00000001,", b"", "has no `nc` directives"),
     (b"qop=auth", b"qop=auth-int", "only qop=auth"),
     (b'realm="zk-sasl-md5"', b'realm="elsewhere"', "not this server's"),
     (b"zookeeper/zk-sasl-md5", b"zookeeper/other", "the response is for"),
     (b'username="bob"', b'username="bob",username="eve"', "has 2 `username` directives"),
     (b'cnonce="OA6MHXh6VqTrRk"', b'cnonce=""', "lacks a cnonce"),
-    (b"response=", b"response=0", "a hash of 32 digits"),
+    (b"response=", b"response=0", "a hash of 32 hexadecimal digits"),
     (b"qop=auth", b"qop=auth,authzid=eve", "a wrong password"),
     (b"qop=auth", b"qop", "no name=value"),
     (b'username="bob"', b'username="bob', "no name=value"),

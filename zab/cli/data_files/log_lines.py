@@ -26,7 +26,11 @@ _NAMES: Final = {Op.SET_DATA: "set", Op.DELETE_CONTAINER: "delete container", Op
 
 @frozen
 class LogLine:
-    """One transaction. `path`: the first path in it; `more`: its other fields as text; `data`: the data it writes."""
+    """One transaction. `path`: the node's path, or the first one of a multi; `more`: the other fields as text.
+
+    `data`: the data that it writes to a node, if it is not a multi. For a membership and for an unknown transaction,
+    all bytes.
+    """
 
     zxid: int
     time_ms: int | None
@@ -97,7 +101,7 @@ def lines_of(batch: Batch) -> Iterator[LogLine]:
 
 
 def transactions_of(batches: Iterable[Batch]) -> Iterator[tuple[Zxid, bytes]]:
-    """Yield the machine's transactions with their zxids. Skip changes of membership, which belong to the consensus."""
+    """Yield the transactions of the state machine with their zxids. Skip changes of membership."""
     for batch in batches:
         if not batch.config:
             for zxid, payload in zip(batch.zxids, batch.payloads(), strict=True):
@@ -105,9 +109,9 @@ def transactions_of(batches: Iterable[Batch]) -> Iterator[tuple[Zxid, bytes]]:
 
 
 def first_foreign(txns: Iterable[tuple[Zxid, bytes]], *, mixed: bool) -> Zxid | None:
-    """Return the zxid of the first transaction that was not written by a store, or None.
+    """Return the zxid of the first transaction that a store cannot have written, or None.
 
-    If `mixed`, return None also if no transaction was written by a store.
+    With `mixed`, return None also if a store cannot have written any of the transactions.
     """
     foreign, own = None, not mixed
     for zxid, txn in txns:
@@ -122,7 +126,7 @@ def first_foreign(txns: Iterable[tuple[Zxid, bytes]], *, mixed: bool) -> Zxid | 
 
 
 def line_of_theirs(txn: FileTxn) -> LogLine:
-    """Convert a transaction of ZooKeeper's log to a line like that of a transaction of zab."""
+    """Return the line for a transaction of ZooKeeper's log."""
     return line_of(txn.zxid, transactions.decode(store_txn(txn, Tree())))
 
 
@@ -186,7 +190,7 @@ def _size(data: bytes | None) -> str:
 
 
 def zxid_of(text: str) -> Zxid:
-    """Parse a zxid like `0x200000001`, or `2/1` as in the logs of zab."""
+    """Parse a zxid in hexadecimal, like `0x200000001`, or as epoch and counter, like `2/1` in zab's messages."""
     try:
         return parse(text) if "/" in text else Zxid(int(text, 16))
     except ValueError:

@@ -38,9 +38,9 @@ from zab.wire.disk_txn import FileTxn
 
 READ_BYTES: Final = 1 << 20
 UNSEEN_MAX: Final = 1 << 24
-"""The largest plausible number of transactions that leave no trace in a snapshot, after its newest known change.
+"""The largest plausible number of transactions, after a snapshot's newest known change, that leave no zxid in it.
 
-A date in a file's name, if it is taken for a zxid, is far larger.
+If a file's name has a date in place of the zxid, the difference is far larger.
 """
 EPOCHS_AHEAD_MAX: Final = 1_000
 NAMED_MAX: Final = 5
@@ -54,7 +54,7 @@ class NoSnapshotError(DamagedError):
 
 
 def no_progress(count: int) -> None:
-    """Ignore the progress."""
+    """Do nothing: no progress is shown."""
 
 
 @frozen
@@ -68,10 +68,10 @@ class StoreState:
 
 
 def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_progress) -> StoreState:
-    """Read the state in a directory or a snapshot file.
+    """Read the state in a data directory or a snapshot file. `log_dir` is the dataLogDir of a directory.
 
-    Raise `ConfigError` if there is none, or its format or its zxid is unknown; `DamagedError`, a `StorageError`, for
-    damage; and another `StorageError` if a file cannot be read.
+    Raise `ConfigError` if the path has no state in a known format, or a file's zxid is unknown. Raise `DamagedError`, a
+    `StorageError`, for damage, and another `StorageError` if a file cannot be read.
     """
     if path.is_dir():
         theirs = their_files(path)
@@ -106,8 +106,8 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
             store.zxid = content
         if not whole:
             notes.append(
-                f"{path}: written while the state changed; without the log after its zxid, its nodes are of "
-                "different moments"
+                f"{path}: written while the state changed; without the log after its zxid, it contains parts of "
+                "later changes"
             )
         return StoreState(store, str(path), epoch_of(Zxid(store.zxid)), tuple(notes))
     raise ConfigError(f"{path}: neither a snapshot of zab nor one of ZooKeeper")
@@ -135,7 +135,7 @@ def our_disk(path: Path, log_dir: Path | None) -> Disk:
 def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
     """Read a data directory of zab. Raise `DamagedError` if it is damaged, with two exceptions.
 
-    If only the record of epochs is missing or unreadable, the sound history is used, and the notes say what is unknown.
+    If only the epochs record is missing or unreadable, the sound history is used, and the notes say what is unknown.
     With `salvage`, the history before the damage is used, and the notes name the place and the reason; `DamagedError`
     is then raised only if nothing can be read.
     """
@@ -151,7 +151,7 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
     try:
         for zxid, txn in transactions_of(found.batches):
             if salvage:
-                transactions.decode(txn)  # before any part of it is applied
+                transactions.decode(txn)  # raises before any part of a bad transaction is applied
             store.apply(zxid, txn)
     except DamagedError as error:
         if not salvage or not store.zxid:
@@ -166,7 +166,7 @@ def read_ours(disk: Disk, where: str, *, salvage: bool = False) -> StoreState:
 
 
 def _our_file(path: Path) -> StoreState:
-    """Read a snapshot file of zab. A copy may have any name that does not contain another zxid."""
+    """Read a snapshot file of zab. Raise `MisnamedError` if its name has another zxid after the first dot."""
     disk = ReadOnlyDisk(path.parent)
     store = Store()
     store.restore(snapshot_files.read_chunks(disk, path.name))
@@ -177,7 +177,10 @@ def _our_file(path: Path) -> StoreState:
 
 
 def their_files(path: Path) -> Path | None:
-    """Return the directory with ZooKeeper's files, or None if the path has none."""
+    """Return ZooKeeper's `version-2`: the one in `path`, or `path` itself if it has that name and a log or snapshot.
+
+    Return None if there is neither.
+    """
     if (path / VERSION_DIRECTORY).is_dir():
         return path / VERSION_DIRECTORY
     names = [each.name for each in path.iterdir()] if path.is_dir() else []
@@ -224,7 +227,7 @@ def read_theirs(files: Path, log_files: Path, progress: Progress) -> StoreState:
 
 
 def _ignored(names: list[str]) -> str:
-    """Return the end of a message that names the files which look like snapshots but have another form of name."""
+    """Return the end of a message: the files like `snapshot*` that were ignored because of the form of their names."""
     ignored = sorted(name for name in names if name.startswith("snapshot") and parse_name(name) is None)
     if not ignored:
         return ""
@@ -250,12 +253,13 @@ def _their_snapshot(
     progress: Progress,
     log_reaches: Callable[[int], bool] = lambda zxid: False,
 ) -> tuple[Store, int, bool]:
-    """Return the store, the zxid at which its content ends, and whether its digest is the one in the file, if any.
+    """Return the store, the zxid at which its content ends, and whether its digest is the one in the file.
 
-    `zxid` is the one in the file's name. ZooKeeper names a snapshot when it begins to write it, so the file may contain
-    later changes. A zxid in the name that is later than the content is a mistake, because the log between the two would
-    not be replayed. Old versions write no last zxid. Then only a lower bound of the content's end is known, and a name
-    is refused only if it is far later than that and no log reaches it.
+    A file without a digest counts as equal. `zxid` is the one in the file's name, or None. ZooKeeper names a snapshot
+    when it begins to write it, so the file may contain later changes. If the zxid in the name is later than the
+    content, raise `MisnamedError`: the log between the two would not be replayed. Old versions of ZooKeeper write no
+    last zxid, so only a lower bound of the content's end is known. Then a name is refused only if `_may_be_named` is
+    false and no log reaches its zxid.
     """
     reader = SnapshotReader(plain(pieces(path, progress), compression))
     store = Store()
@@ -288,8 +292,8 @@ def _may_be_named(zxid: int, content: int, reader: SnapshotReader) -> bool:
     """Return whether a snapshot whose newest known change is `content` may have been named `zxid`.
 
     If the file has a digest, the digest's zxid is that of the last transaction. The name may then differ only by the
-    beginning of an epoch, which a leader counts as processed. Without a digest, transactions that change no stat may
-    follow the newest known change: those of sessions and ACLs, and failed requests.
+    beginning of an epoch, which a leader counts as processed. Without a digest, transactions that change no zxid of a
+    node may follow the newest known change: those of sessions and ACLs, and failed requests.
     """
     epochs = epoch_of(Zxid(zxid)) - epoch_of(Zxid(content))
     ahead = counter_of(Zxid(zxid)) if epochs else zxid - content

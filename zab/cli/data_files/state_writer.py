@@ -38,7 +38,7 @@ def check_new(target: Path) -> None:
 
 
 _MODE: Final = 0o640
-"""The mode of a running server's files: other users of the machine may not read the store."""
+"""The mode that a server gives its own files: other users of the host may not read the store."""
 
 
 def found_in(target: Path, state: StoreState) -> None:
@@ -69,7 +69,7 @@ def export_to(target: Path, state: StoreState, sid: int | None) -> Path:
 def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a file durably. The file gets its name only when it is complete.
 
-    Raise `StorageError` if the temporary file exists already, or a call of the system fails.
+    Raise `StorageError` if the temporary file exists already, or a system call fails.
     """
     temporary = path.with_name(path.name + ".tmp")
     if temporary.exists():

@@ -1,4 +1,4 @@
-"""Kinds of options that several commands have, and rules between options."""
+"""Options, types of options, and checks of options that several commands share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECONDS_OR_ZERO: Final = Seconds(zero=True, most=1e9)
 
 
 def not_here(instead: str, *names: str) -> list[click.Parameter]:
-    """Make hidden options that only other commands have: using one fails, and the message tells what to use instead."""
+    """Make hidden options that only other commands have. Using one fails, with the message `instead`."""
 
     def refuse(context: click.Context, option: click.Parameter, value: str | None) -> None:
         if value is not None:
@@ -76,7 +76,7 @@ def user_and_password(text: str) -> tuple[str, str]:
 
 
 def log_dir_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option for a log in a directory of its own."""
+    """Add `--log-dir`."""
     return click.option(
         "--log-dir",
         type=click.Path(exists=True, file_okay=False, path_type=Path),

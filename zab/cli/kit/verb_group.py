@@ -18,7 +18,7 @@ H = TypeVar("H", bound=Handler)
 
 
 class Verbs(click.Group):
-    """Commands that share the `common` options, and whose connection `connect` opens."""
+    """A group of commands that share the options from `common`. `connect` opens the connection of each command."""
 
     def __init__(
         self, *arguments: Any, connect: Connect, common: Callable[[], Sequence[click.Parameter]], **options: Any
@@ -28,7 +28,7 @@ class Verbs(click.Group):
         self._common = common
 
     def verb(self, name: str, about: str) -> Callable[[H], H]:
-        """Register a handler. `click.option` and `click.argument` below this decorator add its own parameters."""
+        """Return a decorator that makes a handler a command. Click decorators below it add the command's parameters."""
 
         def register(handler: H) -> H:
             self.add_command(connected_command(name, about, handler, self._connect, self._common()))

@@ -85,7 +85,7 @@ def acl(found: Acl) -> list[str]:
 
 
 def parse_acl(text: str) -> Acl:
-    """Parse `scheme:id:letters`, several with commas between them. An id may contain colons and commas."""
+    """Parse an ACL: entries `scheme:id:letters`, separated by commas. An id may contain colons and commas."""
     entries: list[AclEntry] = []
     pending = ""
     for part in text.split(","):

@@ -1,4 +1,4 @@
-"""The shell without a terminal: it runs lines, and prints through a function."""
+"""The shell without a terminal: it runs lines, and prints through the functions that it is given."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Shell:
         self._session: Session | None = None
         self._watch: Watch | None = None
         self._leave: trio.CancelScope | None = None
-        """Ends the block of the session; None before the first session and after `close`."""
+        """Cancel it to close the session. None before the first session and after `close`."""
         self._left = trio.Event()
-        """Set when the block of the session has ended."""
+        """Set when the session has been closed."""
         self._nursery: trio.Nursery | None = None
         """Set once, by `opened`."""
         self._running: trio.CancelScope | None = None
@@ -91,7 +91,7 @@ class Shell:
         """Replace the session by one with these servers, or with the same servers as before if `servers` is None."""
         await self.close()
         self.servers = servers or self.servers
-        assert self._nursery is not None, "a shell connects only inside its block"
+        assert self._nursery is not None, "a shell connects only inside `opened`"
         self._left = trio.Event()
         self._leave = trio.CancelScope()
         await self._nursery.start(self._hold, self._leave)
@@ -103,15 +103,19 @@ class Shell:
             self._leave = None
 
     async def _hold(self, leave: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
-        """Hold the session open until `leave` is cancelled. This one task enters and leaves the session's block."""
+        """Hold the session open until `leave` is cancelled. The task that enters its block must also leave it."""
         begun = False
         try:
             with leave:
-                async with self._opens(self.servers) as session, session.watcher() as watch:
-                    self._session, self._watch = session, watch
-                    begun = True
-                    task_status.started()
-                    await self._tell(watch)
+                async with self._opens(self.servers) as session:
+                    self._session = session
+                    while True:
+                        async with session.watcher() as watch:
+                            self._watch = watch
+                            if not begun:
+                                begun = True
+                                task_status.started()
+                            await self._tell(watch)
         except ZabError as error:
             if not begun:
                 raise
@@ -121,6 +125,7 @@ class Shell:
             self._left.set()
 
     async def _tell(self, watch: Watch) -> None:
+        """Print the events of a watch, until some of them are lost."""
         while True:
             try:
                 async for event in watch:

@@ -46,10 +46,11 @@ class ParsedLine:
 
 
 def parse_words(words: Sequence[str], flags: str, options: Sequence[str], least: int, most: int) -> ParsedLine:
-    """Sort words from options. `flags` are letters without a value, `options` take one; after `--`, all are words.
+    """Separate words from options. After `--`, all are words.
 
-    A negative number is a word, because data may be one. Raise `BadLine` at an unknown option, an option without its
-    value, fewer words than `least`, or more than `most`.
+    `flags` are the letters of options without a value, like `-s`; each of `options` takes a value. A negative number
+    is a word, because data may be one. Raise `BadLine` at an unknown option, an option without its value, fewer words
+    than `least`, or more than `most`.
     """
     rest: list[str] = []
     set_flags: set[str] = set()

@@ -21,7 +21,7 @@ _NUMBER: Final = re.compile(r"\b\d+\b")
 
 
 def read_ensemble(source: ZooSource) -> Ensemble | None:
-    """Return the ensemble; None if no line `server.N` exists, or after mistakes, which are added to the problems."""
+    """Return the ensemble; None if no line `server.N` exists or the lines are invalid. Record mistakes as problems."""
     version = _version(source)
     lines = source.members()
     servers: list[Server] = []
@@ -59,9 +59,11 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
 
 
 def _where(lines: Iterable[ConfigEntry], fault: str) -> str | None:
-    """Return the place of the line that a fault is about.
+    """Return the place of the line to blame for a fault; None if there is no such line.
 
-    This is the line that the fault names, or else the last line of a server or group in its text, or None.
+    If the fault begins with a key, this is the line of that key. A fault that names servers and is about groups belongs
+    to the last `group.G` line with one of these servers. If there is no such line, and for any other fault that names
+    servers, it is the last `server.N` line of one of them.
     """
     if named := _LINE.match(fault):
         return next((entry.place for entry in lines if entry.key == named[0]), None)
@@ -134,7 +136,8 @@ def read_id(source: ZooSource, data: Path | None, ensemble: Ensemble | None, sav
     if ensemble is not None and sid not in ensemble.by_id:
         known = ", ".join(str(each) for each in ensemble.by_id)
         source.problems.append(
-            f"{file}: this is server {sid}, but there is no line server.{sid}; there are {known}{removed(saved, sid)}"
+            f"{file}: this is server {sid}, but there is no line server.{sid}; the servers are {known}"
+            f"{removed(saved, sid)}"
         )
     elif ensemble is None and not 0 < sid < 1 << 63:
         source.problems.append(f"{file}: {sid} is not a valid server number, which is from 1 to {(1 << 63) - 1}")

@@ -81,7 +81,7 @@ class ServerPlan:
     replaces: bool = False
     """True if the membership of the file must replace the one in the data directory."""
     given: tuple[tuple[str, str], ...] = ()
-    """(key, value) of given keys that `--check` shows and no settings object has; passwords are masked."""
+    """(key, value) of the given keys that no settings object holds, for `--check`; passwords are masked."""
     lacks: tuple[str, ...] = ()
     """Keys that an ensemble needs and the file lacks. A standalone server does not need them."""
 
@@ -211,7 +211,7 @@ def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensembl
             what, default = _OF_AN_ENSEMBLE[name]
             if saved is None:
                 source.missing(name, f"an ensemble needs it ({what}); {default} is customary")
-            else:  # the server was standalone once, and a reconfiguration has made it a member
+            else:  # the server may have been standalone until a reconfiguration made it a member
                 source.warnings.append(
                     f"{source.path}: {name} is missing, and an ensemble needs it ({what}): {default} is used; set it "
                     "to the value of the other servers"
@@ -245,7 +245,7 @@ def _client_address(source: ZooSource, ensemble: Ensemble | None, sid: int) -> t
 
 
 def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Make the settings objects. Their own checks find mistakes between keys that the table cannot express."""
+    """Make the settings objects. Their own checks find values that contradict each other."""
     client_ports = groups.setdefault("client_ports", {})
     for name, key in (("session_ms_min", "minSessionTimeout"), ("session_ms_max", "maxSessionTimeout")):
         if client_ports.get(name) == -1:

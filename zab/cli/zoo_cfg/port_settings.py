@@ -1,4 +1,4 @@
-"""The ports of a server other than the plain client port: TLS, servers, HTTP."""
+"""TLS for clients and between servers, the two HTTP ports, and the check that no port is used twice."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def peer_warnings(
         )
     if set(clients.server_context().get_ca_certs(True)) & set(peers.server_context.get_ca_certs(True)):
         yield (
-            "ssl.trustStore and ssl.quorum.trustStore trust the same authority: a certificate that it signed for a "
-            "client and that names the host of a server can pose as that server. Let ssl.quorum.trustStore trust an "
-            "authority that signs nothing but servers (docs/howto/use-tls.md)"
+            "ssl.trustStore and ssl.quorum.trustStore trust the same authority: a client whose certificate names the "
+            "host of a server can pose as that server. Let ssl.quorum.trustStore trust an authority that signs "
+            "certificates of servers only (docs/howto/use-tls.md)"
         )
 
 

@@ -28,9 +28,9 @@ def settle(
 
     The stored membership is part of the committed history, so it takes precedence, and a file that differs is a
     problem. The file replaces it in two cases: this server is the only one in both, or the operator demands it
-    (`from_file`). A difference is only a warning in two other cases: the stored membership lacks this server; or
-    reconfigurations are on and it has other servers, too, so that an old file is expected. Then the newer of the two
-    memberships applies.
+    (`from_file`). In two other cases a difference is only a warning, and the newer of the two memberships applies: the
+    stored membership lacks this server; or `reconfigEnabled` is on and the stored membership has other servers, so that
+    the file may be out of date.
     """
     if saved is None:
         if from_file:
@@ -57,8 +57,9 @@ def settle(
     elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
         counts = "the file's, which is newer," if given.version > saved.version else "the stored membership"
         source.warnings.append(
-            f"{what}\n  reconfigEnabled is on: {counts} takes precedence. If the file lacks it, it is written to a new "
-            f"dynamic file, and the present file is kept as {source.path.name}.bak"
+            f"{what}\n  reconfigEnabled is on: {counts} takes precedence. The server writes the membership in force "
+            "to a new dynamic file if the configuration has another membership; then it keeps the present file as "
+            f"{source.path.name}.bak"
         )
     else:
         source.problems.append(f"{what}\n{_remedy(sid, given, saved)}")
@@ -83,13 +84,13 @@ def differences(given: Ensemble, saved: Ensemble) -> list[str]:
 
 
 def removed(saved: Ensemble | None, sid: int) -> str:
-    """Return an explanation to append if this server was removed from the ensemble, else an empty text."""
+    """Return an explanation to append if the stored membership lacks this server, else an empty text."""
     if saved is None or ServerId(sid) in saved.by_id:
         return ""
     return (
-        f". It was removed by a reconfiguration: the membership in force, version {_version(saved)}, lacks it. "
-        "To bring it back, write its line into the file, start it, and run `reconfig -add` at another server; "
-        "otherwise it is not needed any more"
+        f". The stored membership, version {_version(saved)}, lacks it, too: a reconfiguration has removed it, or has "
+        "not added it yet. To make it a member, write its line into the file, start it, and run `reconfig -add` at "
+        "another server"
     )
 
 
@@ -133,8 +134,8 @@ def _forced(source: ZooSource, given: Ensemble, saved: Ensemble, what: str) -> E
         )
     source.warnings.append(
         f"{what}\n  {OPTION}: FROM NOW ON THE SERVERS OF THE FILE ARE THE ENSEMBLE. All servers must have been "
-        "stopped, all must be started with this option, and a majority of those with the history must be among them. "
-        "Omit the option at the next start"
+        "stopped, and all servers of the file must be started with this option. Transactions that only the omitted "
+        "servers have are lost. Omit the option at every later start"
     )
     return evolve(given, version=NOTHING)
 

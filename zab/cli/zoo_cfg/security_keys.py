@@ -100,7 +100,10 @@ def _read_text(path: str, key: str) -> str:
 
 
 def _providers(source: ZooSource) -> tuple[set[str], dict[str, Provider]]:
-    """Read the keys `authProvider.N`: one of ZooKeeper's classes, an entry point of this Python, or `module:name`."""
+    """Return what the keys `authProvider.N` name: schemes of ZooKeeper's classes, and loaded providers by scheme.
+
+    The schemes leave out `ip` and `digest`, which are known without these keys.
+    """
     schemes: set[str] = set()
     providers: dict[str, Provider] = {}
     for key, entry in source.entries.items():

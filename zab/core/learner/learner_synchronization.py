@@ -60,24 +60,24 @@ class LearnerSynchronization(LearnerPhase):
         self._membership: Ensemble | None = None
         """The membership that came with NEWLEADER; None before."""
         self._adoption: Ticket | None = None
-        """The write of the adopted epoch, after all of the history. Set at NEWLEADER."""
+        """The ticket of the write of the adopted epoch, queued after the leader's history. None until NEWLEADER."""
         self._acked = NOTHING
-        """The end of the history that came before NEWLEADER. `AckNewLeader` acknowledges that history, too."""
+        """The end of this server's history at NEWLEADER. `AckNewLeader` acknowledges everything up to it."""
         self._brought = NOTHING
         """The newest zxid that the synchronization brought: `_acked`, or the version of NEWLEADER's membership if
         newer.
         """
         self._sync_progress: SyncProgress | None = None
-        """Decides when a progress line is logged. None until bytes arrive, and again None when a snapshot resumes."""
+        """Decides when a progress line is logged. None until bytes arrive; `SnapResume` resets it to None."""
         self._resumed: tuple[int, ...] = ()
-        """The bytes that this server held and those of the whole snapshot, if a snapshot resumes; else empty."""
+        """The size of the part that this server held, and of the whole snapshot, if a snapshot resumes; else empty."""
         self._commit_seen = NOTHING
         """The newest zxid that the leader has reported as committed. Everything up to it is applied after UPTODATE."""
 
     # -- progress ------------------------------------------------------------------------------------
 
     def tick(self, now: Millis) -> bool:
-        """Report progress to the leader, if there was any."""
+        """Send `ALIVE` to the leader if the synchronization has made progress since the last tick."""
         self.due = now + self._log_state.settings.report_ms
         if not self.progressed:
             return False
@@ -180,8 +180,8 @@ class LearnerSynchronization(LearnerPhase):
             last=show(veto.last),
             count=count,
             why=f"{veto.text()}; this server keeps them and follows no leader that lacks them; to give them up, use "
-            f"the admin command give_up_history or, on the stopped server's directory, zab log give-up; to keep them, "
-            f"stop the others, empty their directories, and start them while this server runs",
+            f"the admin command give_up_history, or stop this server and use zab log give-up on its directory; to keep "
+            f"them, stop the others, empty their directories, and start them while this server runs",
         )
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
@@ -217,7 +217,8 @@ class LearnerSynchronization(LearnerPhase):
     def _on_snap_resume(self, message: SnapResume) -> None:
         """Resume the part of a snapshot on the disk: the leader has a file with the same beginning.
 
-        The two parts together equal the leader's file, so the digest that the leader reports belongs to the whole.
+        The part on the disk and the chunks that follow equal that file, so `message.digest` holds for the whole
+        snapshot.
         """
         self._require_history(message)
         held = self._offered
@@ -261,9 +262,9 @@ class LearnerSynchronization(LearnerPhase):
     def _on_new_leader(self, message: NewLeader) -> None:
         """Adopt the membership, a received snapshot with the batches after it, and the epoch, in this order.
 
-        A membership whose version has a counter above 0 is in force already. It is activated before the snapshot is
-        installed, because the snapshot may have replaced the transaction that would activate it. A first version
-        (counter 0) comes into force when its epoch is established, that is at UPTODATE.
+        A membership whose version has a counter above 0 is in force at the leader already. It is activated before the
+        snapshot is installed, because the snapshot may have replaced the transaction that would activate it. A first
+        version (counter 0) comes into force when its epoch is established, that is at UPTODATE.
 
         The leader may lack a change of the membership that is in force here, if a majority of the disks lost their
         data. Then this server vetoes if its history contains the change; otherwise it takes the leader's membership.

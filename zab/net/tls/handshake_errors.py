@@ -44,7 +44,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_tls_error(error: BaseException) -> bool:
-    """Return whether the error, or one of its causes, is one of `ssl`."""
+    """Return whether the error, or one of its causes, is an `ssl.SSLError`."""
     return _tls_error(error) is not None
 
 

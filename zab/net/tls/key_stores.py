@@ -38,8 +38,8 @@ _CONVERT: Final = "keytool -importkeystore -srckeystore {path} -destkeystore sto
 class StoreFile:
     """A file with a key and its certificates, or with the certificates that are trusted, in PEM, JKS or PKCS#12.
 
-    The file's content determines its format; `type` is only checked to be one of these, in any case. All methods raise
-    `ConfigError`, which names the file, if it cannot be used.
+    The file's content determines its format; `type` is only checked to be one of these, in upper or lower case. All
+    methods raise `ConfigError`, which names the file, if it cannot be used.
     """
 
     path: str

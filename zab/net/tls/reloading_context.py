@@ -27,7 +27,7 @@ class ServerContexts:
         """The times, sizes and inodes of the files just before they were last read; None if a file was missing."""
         self._context = settings.server_context()
         self._next_look = 0.0
-        """The time of the next check whether the files have changed."""
+        """The earliest time of the next check for changed files."""
         self._reading = False
         """True while a thread reads the files. Meanwhile the old context is used."""
 

@@ -46,8 +46,8 @@ class TlsPortSettings:
                         the server that it claims to be. None: for servers as in `verify_server_host`, for clients no
     reverse_lookup      also accept a client's certificate that names the host name of the client's address in DNS
     verify_server_host  whether the certificate of a dialled peer must name its host
-    crl                 whether revocation lists are checked: those in `crl_file`, or in a trust store in PEM format
-    unify               whether the plain port takes clients that speak TLS, too
+    crl                 check certificates against the revocation lists in `crl_file` and in a trust store in PEM format
+    unify               whether the plain port also accepts clients that speak TLS
     detection_ms        how long a client may take to send its first byte, which shows whether it speaks TLS
     handshake_ms        how long the handshake of a client may take
     handshakes_max      concurrent handshakes; above it, the oldest of the address with the most is closed
@@ -117,7 +117,7 @@ class TlsPortSettings:
                 raise ConfigError(f"{self.crl_file}: no revocation list in PEM format: {error}") from error
         if self.crl:
             if not context.cert_store_stats()["crl"]:
-                hint = "put it, in PEM format, into a file that ssl.crl.location names (ssl.quorum.crl.location)"
+                hint = "name a file in PEM format in ssl.crl.location (between servers: ssl.quorum.crl.location)"
                 raise ConfigError(f"crl=true, and there is no revocation list to check: {hint}")
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
@@ -197,7 +197,7 @@ class _Keys:
         """Return the settings of the port, or None if the file names no key store.
 
         Keys and defaults are those of ZooKeeper's `X509Util` and its subclasses. A key that protects the port but is
-        not supported here is refused, such as OCSP. A quorum port must demand the certificates that identify servers.
+        not supported here is refused, such as OCSP. A quorum port must demand certificates if it verifies host names.
         """
         for suffix, what in (("ocsp", "OCSP"), ("context.supplier.class", "a Java class")):
             text = self._text(suffix)

@@ -81,7 +81,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
             self._incoming.write_eof()
 
     async def _flush(self) -> None:
-        """Send all bytes that OpenSSL has written, in order, for any task."""
+        """Send all bytes that OpenSSL has written, in order, also those that another task has caused."""
         async with self._sending:
             while self._outgoing.pending:
                 await self.transport_stream.send_all(self._outgoing.read())
@@ -107,7 +107,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         """Return the data of all records that have arrived, up to `max_bytes`; b"" at the end of the stream.
 
         Data that was read is returned before an error or the end is reported. An end without TLS's close_notify is
-        accepted, because clients of ZooKeeper hang up that way, and the length of each message is known.
+        accepted: Java's and Python's clients close that way, and the length of a message shows whether it is whole.
         """
         if not self._shaken:
             await self._be_shaken()
@@ -127,8 +127,6 @@ class TlsStream(trio.abc.HalfCloseableStream):
             except ssl.SSLWantReadError:
                 pass
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                # Java's and Python's clients close without close_notify. The end of each message is known
-                # from its length, so a cut message is never taken for a whole one.
                 if not pieces:
                     return b""
             except ssl.SSLError as error:

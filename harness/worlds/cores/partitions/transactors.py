@@ -77,9 +77,10 @@ class Transactor(Party):
             self._work = self._transactions()
             self._go_on(None)
 
-    def forget(self) -> None:
-        """Give up all transactions, because the topic of transactions does not exist."""
-        self._waiting.clear()
+    def forget(self, exists: Callable[[TopicPartition], bool]) -> None:
+        """Give up the transactions for which the topic of transactions or one of their partitions does not exist."""
+        coordinated = exists(TopicPartition(TRANSACTIONS_TOPIC, 0))
+        self._waiting = deque(each for each in self._waiting if coordinated and all(map(exists, each[0])))
 
     def _go_on(self, reply: Any) -> None:
         """Continue after the reply to the last request."""
@@ -102,11 +103,12 @@ class Transactor(Party):
 
     def _transactions(self) -> Steps:
         while self._waiting:
+            transaction = self._waiting[0]
             try:
-                yield from self._transaction(*self._waiting[0])
+                yield from self._transaction(*transaction)
             except Failed:
                 self._identity = None
-            if self._waiting:
+            if self._waiting and self._waiting[0] is transaction:
                 self._waiting.popleft()
 
     def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> Steps:
