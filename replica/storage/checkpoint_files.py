@@ -44,6 +44,8 @@ def decode(data: bytes, name: str, columns: int) -> list[list[str]]:
         raise DamagedLog(f"{name} is not a checkpoint file: its first lines must be a version and a count") from None
     if version != _VERSION:
         raise DamagedLog(f"{name} has version {version}, but only version {_VERSION} is supported")
+    if not data.endswith(b"\n"):  # the last number may have lost digits
+        raise DamagedLog(f"{name} ends in the middle of a line")
     if len(rows) != count:
         raise DamagedLog(f"{name} declares {count} entries, but contains {len(rows)}")
     for row in rows:
