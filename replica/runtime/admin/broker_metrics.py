@@ -91,7 +91,7 @@ def samples(broker: Broker) -> Iterator[MetricSample]:
 def _of_broker(broker: Broker) -> Iterator[MetricSample]:
     found, waiting = partitions_of(broker), list(_open_for_ms(broker))
     behind = sum(
-        isinstance(held.role, LeaderRole) and len(held.role.isr.members) < len(held.assignment.target)
+        isinstance(held.role, LeaderRole) and len(held.role.isr.members) < len(held.assignment.origin)
         for held in broker.parts.replica_manager.core.partitions.values()
     )
     values = (

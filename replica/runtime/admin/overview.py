@@ -140,7 +140,7 @@ def partitions_of(broker: Broker) -> Partitions:
     for role in roles(broker):
         found.total += 1
         found.offline += role.state.leader not in live
-        found.under_replicated += behind(broker, role)
+        found.under_replicated += is_under_replicated(broker, role)
         found.not_preferred += role.assignment.replicas[:1] != (role.state.leader,)
         found.leads[role.state.leader] += 1
         found.holds.update(role.assignment.replicas)
@@ -160,10 +160,10 @@ def roles(broker: Broker) -> Iterator[Role]:
         yield from topic.partitions.values()
 
 
-def behind(broker: Broker, role: Role) -> bool:
-    """Return whether some replica is out of sync, or its broker is gone."""
+def is_under_replicated(broker: Broker, role: Role) -> bool:
+    """Return whether a replica is out of sync or its broker is gone. New replicas of a reassignment do not count."""
     in_sync = sum(each in broker.parts.metadata_cache.brokers for each in role.state.isr)
-    return in_sync < len(role.assignment.target)
+    return in_sync < len(role.assignment.origin)
 
 
 def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
@@ -277,7 +277,7 @@ def _topic(broker: Broker, name: str) -> TopicRow:
         "partitions": len(partitions),
         "replicas": max((len(role.assignment.replicas) for role in partitions), default=0),
         "offline": sum(role.state.leader not in broker.parts.metadata_cache.brokers for role in partitions),
-        "under_replicated": sum(behind(broker, role) for role in partitions),
+        "under_replicated": sum(is_under_replicated(broker, role) for role in partitions),
         "led_here": sum(role.state.leader == broker.config.id for role in partitions),
         "held_here": len(known),
         "offsets_here": sum(watermark - log.start_offset for log, watermark in known),
@@ -287,7 +287,7 @@ def _topic(broker: Broker, name: str) -> TopicRow:
 def _troubled(broker: Broker) -> list[Role]:
     """List the unhealthy partitions, those without a leader first."""
     live = broker.parts.metadata_cache.brokers
-    found = [role for role in roles(broker) if role.state.leader not in live or behind(broker, role)]
+    found = [role for role in roles(broker) if role.state.leader not in live or is_under_replicated(broker, role)]
     return sorted(found, key=lambda role: (role.state.leader in live, role.where))[:TROUBLED_MAX]
 
 

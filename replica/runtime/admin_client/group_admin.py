@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import raise_for
@@ -89,14 +89,13 @@ class GroupDescription:
 async def list_groups(client: Client, states: Iterable[str] = ()) -> list[GroupSummary]:
     """Return the groups of all brokers: each broker lists only the groups that it coordinates."""
     wanted = list(states)
-    await client.patiently(lambda: client.metadata([]))
+    [topic] = (await client.patiently(lambda: client.metadata([OFFSETS_TOPIC]))).topics
     found = []
     for broker in client.brokers:
 
         async def once(broker: int = broker) -> ListGroupsResponse:
             reply = await client.ask_broker(broker, LIST_GROUPS, ListGroupsRequest(states_filter=wanted))
-            # The error means that the cluster has no coordinators, since it never had a group.
-            if reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            if topic.partitions or reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise_for(reply.error_code, f"groups of broker {broker}")
             return reply
 
