@@ -131,9 +131,10 @@ class GroupCoordinator:
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
         """Handle a request. Refuse it if this broker does not coordinate the group.
 
-        While a group loads, Heartbeat succeeds and SyncGroup is answered with REBALANCE_IN_PROGRESS, as in Kafka's
-        GroupCoordinator, so members keep their assignments. Joins without a member id, and commits without a
-        generation, create an unknown group. OffsetFetch and DescribeGroup succeed without one; other requests fail.
+        While the group is being loaded, Heartbeat succeeds, and SyncGroup is answered with REBALANCE_IN_PROGRESS, as in
+        Kafka's GroupCoordinator. A missing group is created by a JoinGroup without a member id, an OffsetCommit without
+        a generation, or a TxnOffsetCommit that names no member. OffsetFetch and DescribeGroup of a missing group
+        succeed; other requests fail.
         """
         match ask:
             case Join():
@@ -200,8 +201,8 @@ class GroupCoordinator:
         return self.topic.refusal(group)
 
     def _on_join(self, ticket: Ticket, ask: Join, now: int) -> None:
-        """Check a JoinGroup, as Kafka's `GroupCoordinator.handleJoinGroup`. A member without an id creates a missing
-        group."""
+        """Check a JoinGroup and handle it, as Kafka's `GroupCoordinator.handleJoinGroup`. A missing group is created if
+        the request has no member id."""
         name, settings = ask.identity.group, self._settings
         least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
         error = self._refusal(name)
