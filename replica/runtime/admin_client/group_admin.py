@@ -1,4 +1,4 @@
-"""Administration of consumer groups: list and describe them, and read, set and delete their offsets."""
+"""Administration of consumer groups: list, describe and delete them, and read, set and delete their offsets."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ async def list_groups(client: Client, states: Iterable[str] = ()) -> list[GroupS
 
         async def once(broker: int = broker) -> ListGroupsResponse:
             reply = await client.ask_broker(broker, LIST_GROUPS, ListGroupsRequest(states_filter=wanted))
-            # The error means that the cluster has no coordinators, since it never had a group.
+            # The cluster never had a group, so the offsets topic does not exist. A broker that does not know the number
+            # of the topic's partitions yet returns the same error; then its groups are missing from the list.
             if reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise_for(reply.error_code, f"groups of broker {broker}")
             return reply
@@ -163,7 +164,8 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
 
 
 async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the offset of the first record at or after the given timestamp; the high watermark if there is none.
+    """Return for each partition the offset of the first record at or after the given timestamp; the high watermark if
+    there is none.
 
     LATEST and EARLIEST are allowed as timestamps. Partitions without a leader are left out.
     """
@@ -214,7 +216,8 @@ async def _list_offsets(client: Client, leader: int, times: Mapping[TopicPartiti
 
 
 async def commit(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets for a group without members. Raises `KafkaError` at the first refusal."""
+    """Commit offsets for a group without members. Raises `KafkaError` if a partition is refused; others may be
+    committed."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for where, offset in sorted(offsets.items()):
         entry = OffsetCommitRequestPartition(
