@@ -1,4 +1,4 @@
-"""Administration of consumer groups: list and describe them, and read, set and delete their offsets."""
+"""Administration of consumer groups: list, describe and delete them, and read, set and delete their offsets."""
 
 from __future__ import annotations
 
@@ -162,7 +162,8 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
 
 
 async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the offset of the first record at or after the given timestamp; the high watermark if there is none.
+    """Return for each partition the offset of the first record at or after the given timestamp; the high watermark if
+    there is none.
 
     LATEST and EARLIEST are allowed as timestamps. Partitions without a leader are left out.
     """
@@ -213,7 +214,8 @@ async def _list_offsets(client: Client, leader: int, times: Mapping[TopicPartiti
 
 
 async def commit(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets for a group without members. Raises `KafkaError` at the first refusal."""
+    """Commit offsets for a group without members. Raises `KafkaError` if a partition is refused; others may be
+    committed."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for where, offset in sorted(offsets.items()):
         entry = OffsetCommitRequestPartition(
