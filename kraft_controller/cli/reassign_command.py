@@ -1,4 +1,4 @@
-"""`zab-broker reassign`: move replicas to other brokers while they serve."""
+"""`zab-broker reassign`: move replicas to other brokers while clients use the partitions."""
 
 from __future__ import annotations
 
@@ -198,7 +198,8 @@ class _Arriving(Waiting):
         self._moves = moves
 
     async def left(self) -> str | None:
-        asked = await _asked(self._session)  # first, because a request that is processed later shows in the description
+        # Read the requests first: one that the controller processes afterwards is visible in the description.
+        asked = await _asked(self._session)
         cluster = await describe_cluster(self._session, {where.topic for where in self._moves})
         rows = admin.progress(cluster, self._moves, asked)
         gone = [row for row in rows if row.progress is Progress.GONE]

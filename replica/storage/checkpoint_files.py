@@ -86,7 +86,7 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_metadata(topic_id: bytes) -> bytes:
-    """Encode a topic id of sixteen bytes."""
+    """Return the content of `partition.metadata` for a topic id of 16 bytes."""
     return f"version: 0\ntopic_id: {urlsafe_b64encode(topic_id).decode().rstrip('=')}".encode()
 
 
