@@ -39,10 +39,10 @@ def reassign() -> None:
     zab-broker reassign verify plan.json                          exits with 0 when the plan is complete
     zab-broker reassign cancel plan.json
 
-    `execute` first prints to stderr a plan that undoes the moves. By default moves are throttled to 10 MB a second.
-    `verify` and `execute --wait` remove the throttles of the plan's topics when the moves have ended, `cancel` at
-    once, or with `--wait` when the former replicas are restored. The rates of the brokers stay while another
-    reassignment is in progress.
+    `execute` first prints to stderr a plan that undoes the moves. By default moves are throttled to 10 MB a second for
+    each broker. `verify` and `execute --wait` remove the throttles of the plan's topics when the moves have ended,
+    `cancel` at once, or with `--wait` when the former replicas are restored. If `--wait` fails or times out, the
+    throttles stay until a later `verify`. The rates of the brokers stay while another reassignment is in progress.
     """
 
 

@@ -44,7 +44,8 @@ def topics() -> None:
     zab-broker topics alter orders --partitions 24
     zab-broker topics delete orders --wait
 
-    By default a new topic has one partition, with three replicas or one on each broker if there are fewer.
+    By default a new topic has one partition, with three replicas, or with one on each broker if there are fewer than
+    three.
     """
 
 
