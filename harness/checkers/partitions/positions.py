@@ -198,14 +198,15 @@ def _key(group: str, where: TopicPartition) -> bytes:
 
 
 def _expired(truth: Truth, key: bytes, retention_ms: int) -> int:
-    """Return the offset of the committed deletion of a position, if it was old enough, or else -1."""
+    """Return the offset of the deletion of a position's last record, if that was old enough then, or else -1."""
     deleted = -1
     for place in range(len(truth.committed) - 1, -1, -1):
         record = truth.committed[place]
-        if record.key == key and not record.value and deleted < 0:
+        if record.key == key:
+            if record.value:
+                old = deleted >= 0 and truth.committed[deleted].time - record.time >= retention_ms
+                return deleted if old else -1
             deleted = place
-        elif record.key == key and record.value:
-            return deleted if deleted >= 0 and truth.committed[deleted].time - record.time >= retention_ms else -1
     return deleted
 
 
