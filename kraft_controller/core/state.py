@@ -1,4 +1,4 @@
-"""Brokers, topics and partitions as values, as the store records them."""
+"""Immutable values for brokers, topics and partitions, as the store records them."""
 
 from __future__ import annotations
 
