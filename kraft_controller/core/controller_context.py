@@ -65,8 +65,9 @@ class ControllerContext:
         self.states: dict[TopicPartition, PartitionState] = {}
         """Leader and ISR as last read or written. Changed only through `update_state` and `remove_topic`."""
         self.unreadable: set[str | TopicPartition] = set()
-        """Topics and partitions whose nodes could not be parsed. No such topic is in `topics`: a known topic whose node
-        is damaged stays there, and not here. A partition may still have its former state in `states`."""
+        """Topics and partitions whose nodes could not be parsed. No such topic is in `topics`: a topic whose node
+        is damaged later stays in `topics`, and is not added here. A partition may still have its former state in
+        `states`."""
         self.phases: dict[TopicPartition, PartitionPhase] = {}
         """The phase of each partition in the partition state machine. A missing entry means NonExistentPartition."""
         self.replicas: dict[Replica, ReplicaPhase] = {}
