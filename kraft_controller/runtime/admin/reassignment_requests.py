@@ -1,7 +1,7 @@
 """Reassignments by administrators: plans, requests, throttles and progress (ReassignPartitionsCommand).
 
 Requests are written to the node that the controller watches; the topics' nodes show the progress. During a throttled
-reassignment, brokers have a dynamic replication rate, and topics a list of the replicas to which it applies (KIP-73).
+reassignment, brokers have dynamic replication rates, and topics list the replicas to which these apply (KIP-73).
 """
 
 from __future__ import annotations
