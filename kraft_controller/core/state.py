@@ -43,7 +43,8 @@ class Recovery(IntEnum):
 
     RECOVERED = 0
     RECOVERING = 1
-    """After an unclean election: the leader may lack committed records, and has not reported its recovery yet."""
+    """After an unclean election: the leader may lack committed records. It has not reported its recovery yet, by an ISR
+    change for example."""
 
 
 @frozen
