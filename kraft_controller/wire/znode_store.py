@@ -1,9 +1,9 @@
 """The controller's metadata as znodes: `ControllerStore` implemented by requests to the coordination store.
 
 All writes use the controller epoch fence. The states of many partitions are written in one multi. If one of the nodes
-has another version, the multi changes nothing; the conflicting write gets its result, and the other states are written
-without it. The nodes of many partitions are deleted in one multi, too. If one of the nodes is missing or has
-unexpected children, the partitions of this multi are deleted one by one.
+is missing or has another version, the multi changes nothing. The write of that state fails, and the other states are
+written without it. The nodes of many partitions are deleted in one multi, too. If one of the nodes is missing or has
+unexpected children, the partitions of this multi are deleted separately.
 """
 
 from __future__ import annotations

@@ -251,12 +251,12 @@ async def _growth(
         return dict(enumerate(rows, start=existing))
     if len(assignment) != total - existing:
         given, new = counted(len(assignment), "assignment"), counted(total - existing, "new partition")
-        raise InvalidReplicaAssignment(f"the assignment has {given} for {new}")
+        raise InvalidReplicaAssignment(f"{given} for {new}: each new partition needs one")
     made = {number: tuple(map(BrokerId, held)) for number, held in enumerate(assignment, start=existing)}
     check_manual(made, list(brokers), existing)
     if len(made[existing]) != len(first):
         raise InvalidReplicaAssignment(
-            f"existing partitions have {counted(len(first), 'replica')}: new ones need the same number"
+            f"the first partition has {counted(len(first), 'replica')}: new ones need the same number"
         )
     return made
 
