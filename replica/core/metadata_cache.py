@@ -29,7 +29,7 @@ class MetadataCache:
         self.topics: dict[str, TopicMetadata] = {}
         """The topics by name. Each has at least one partition."""
         self.controller: BrokerId | None = None
-        """The broker that sent the newest command; None before the first one."""
+        """The controller that sent the newest command; None before the first one."""
         self._names: dict[TopicId, str] = {}
         """The names of `topics` by id."""
 

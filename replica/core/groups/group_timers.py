@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 
 class TimerKind(IntEnum):
+    """The kinds of timers, each with the event that its expiry reports."""
+
     SESSION = 0
     """A member sent no heartbeat within its session timeout, or its first join was not answered in time."""
     PENDING = 1

@@ -135,7 +135,7 @@ class ClientConnection:
 
     @property
     def is_full(self) -> bool:
-        """True while the broker must not read from this client."""
+        """True while this connection has too many requests, or bytes of requests, to read more from its client."""
         limits = self.limits
         return len(self.queued) > limits.waiting_max or self.held_bytes > limits.waiting_bytes_max
 

@@ -35,7 +35,8 @@ class QuotaClient:
 
 
 Entity = tuple[str | None, str | None]
-"""User and client id of a quota. None matches any; `DEFAULT` gives each one a rate of its own."""
+"""User and client id of a quota. None: all users or client ids share the rate. `DEFAULT`: each has the rate for
+itself."""
 
 LEVELS: Final[tuple[Callable[[QuotaClient], Entity], ...]] = (
     lambda client: (client.user, client.client),

@@ -64,7 +64,7 @@ class ListenerMemory:
         self.partial_requests = PartialRequests()
 
     def response_bytes_max(self, unsent_bytes_total_max: int) -> int:
-        """Return the limit of the next fetch response: a quarter of the free memory, but at least 64 KiB.
+        """Return the limit of the next fetch response in bytes: a quarter of the free memory, but at least 64 KiB.
 
         So clients that never read leave memory for the others.
         """

@@ -32,8 +32,8 @@ def diverging_end(log: PartitionLog, epoch: int, offset: int) -> EpochEndOffset 
 
 
 def end_of(log: PartitionLog, epoch: int) -> EpochEndOffset:
-    """Return `log.end_offset_for_epoch(epoch)`. If the log has no epochs or only earlier ones, return the epoch with the
-    log start offset."""
+    """Return `log.end_offset_for_epoch(epoch)`. If the log has no epochs or only earlier ones, return the epoch with
+    the log start offset."""
     end = log.end_offset_for_epoch(epoch)
     return EpochEndOffset(epoch, log.start_offset) if end.end_offset == NO_OFFSET else end
 
