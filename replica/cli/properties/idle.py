@@ -22,11 +22,11 @@ _NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
 _ONE_FORMAT: Final = "only the current record format is supported"
 _ONE_DIALECT: Final = "all brokers of a cluster must use the same protocol version"
 _NO_CLEANER_BUFFERS: Final = "the cleaner limits the number of keys of one round, not the bytes of its buffers"
-_PURGATORY: Final = "finished operations are forgotten at once"
+_PURGATORY: Final = "completed operations are removed from the purgatory at once"
 _WINDOWS: Final = "rates are measured without time windows"
 _NO_JMX: Final = "metrics are for Prometheus, at the port of `--operators`"
-_NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
-_NO_TIERS: Final = "logs are stored in `log.dirs` only"
+_NO_KERBEROS: Final = "of the mechanisms of SASL, only PLAIN and SCRAM are supported"
+_NO_TIERS: Final = "tiered storage is not supported: logs are stored in `log.dirs` only"
 
 IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
     "TLS, authentication and authorization": (
@@ -47,28 +47,28 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("zookeeper.metadata.migration.enable", "false", _NO_KRAFT, convert=flag),
     ),
     "Logs": (
-        ignored("num.recovery.threads.per.data.dir", "1", _NO_THREADS, convert=whole(1)),
+        ignored("num.recovery.threads.per.data.dir", "1", "logs are loaded one after the other", convert=whole(1)),
         ignored("num.replica.alter.log.dirs.threads", "", "logs are not moved between directories", convert=any_int),
         ignored("log.cleaner.threads", "1", "there is one cleaner thread", convert=whole(1)),
         ignored("log.cleaner.dedupe.buffer.size", "134217728", _NO_CLEANER_BUFFERS, convert=whole((1 << 20) + 1, LONG_MAX)),
         ignored("log.cleaner.io.buffer.size", "524288", _NO_CLEANER_BUFFERS, convert=whole(0)),
         ignored("log.cleaner.io.buffer.load.factor", "0.9", _NO_CLEANER_BUFFERS, convert=decimal),
         ignored("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "compaction is not throttled", convert=decimal),
-        ignored("log.flush.scheduler.interval.ms", str(LONG_MAX), "logs are checked each second", convert=any_long),
+        ignored("log.flush.scheduler.interval.ms", str(LONG_MAX), "each second the broker checks which logs are due for a flush", convert=any_long),
         ignored("log.flush.start.offset.checkpoint.interval.ms", "60000", "`log.flush.offset.checkpoint.interval.ms` applies to both", convert=whole(0)),
-        ignored("log.initial.task.delay.ms", "30000", "each task has its own interval", convert=whole(0, LONG_MAX)),
-        ignored("log.dir.failure.timeout.ms", "30000", "a failed disk is reported to the controller until it confirms", convert=whole(1, LONG_MAX)),
+        ignored("log.initial.task.delay.ms", "30000", "each task first runs after its own interval, and retention after at most 30 s", convert=whole(0, LONG_MAX)),
+        ignored("log.dir.failure.timeout.ms", "30000", "a failed log directory is reported through the store, without a time limit", convert=whole(1, LONG_MAX)),
         ignored("log.message.format.version", "3.0-IV1", _ONE_FORMAT),
         ignored("log.message.downconversion.enable", "true", _ONE_FORMAT, convert=flag),
         ignored("compression.gzip.level", "-1", "each codec's default level is used"),
         ignored("compression.lz4.level", "9", "each codec's default level is used"),
         ignored("compression.zstd.level", "3", "each codec's default level is used"),
         ignored("remote.log.storage.system.enable", "false", _NO_TIERS, convert=flag),
-        ignored("producer.id.expiration.check.interval.ms", "600000", "producers are checked every ten seconds", convert=whole(1)),
+        ignored("producer.id.expiration.check.interval.ms", "600000", "idle producers are removed by a check every ten seconds", convert=whole(1)),
     ),
     "Groups": (
         ignored("offsets.commit.required.acks", "-1", "a commit is acknowledged when all in-sync replicas have it"),
-        ignored("offsets.load.buffer.size", "5242880", "a coordinator reads its partition in parts of fixed size", convert=whole(1)),
+        ignored("offsets.load.buffer.size", "5242880", "a coordinator reads its partition in parts of 64 KiB", convert=whole(1)),
         ignored("offsets.topic.compression.codec", "0", "commits are small, and not compressed", convert=whole(0, 4)),
         ignored("group.coordinator.rebalance.protocols", "classic", "only the classic group protocol is supported"),
         ignored("group.coordinator.new.enable", "false", "only the classic group protocol is supported", convert=flag),
@@ -78,7 +78,7 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("queued.max.requests", "500", "each connection has its own limit", convert=whole(1)),
         ignored("max.connections.per.ip.overrides", "", "`max.connections.per.ip` applies to every address"),
         ignored("max.connection.creation.rate", str(INT_MAX), "the number of connections is limited, not their rate", convert=whole(0)),
-        ignored("max.request.partition.size.limit", "2000", "other limits bound such requests", convert=whole(1)),
+        ignored("max.request.partition.size.limit", "2000", "it limits DescribeTopicPartitions requests, which are not supported", convert=whole(1)),
         ignored("socket.send.buffer.bytes", "102400", _KERNEL, "-1", convert=any_int),
         ignored("socket.receive.buffer.bytes", "102400", _KERNEL, "-1", convert=any_int),
         ignored("socket.listen.backlog.size", "50", _KERNEL, convert=whole(1)),
@@ -117,7 +117,7 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("metrics.recording.level", "INFO", _NO_JMX),
     ),
     "Transactions": (
-        ignored("transaction.state.log.load.buffer.size", "5242880", "the topic is read in parts of 64 KiB", convert=whole(1)),
+        ignored("transaction.state.log.load.buffer.size", "5242880", "a coordinator reads its partition in parts of 64 KiB", convert=whole(1)),
         ignored("transaction.partition.verification.enable", "true", "see [transactions](../protocol/transactions.md)", convert=flag),
     ),
 }  # fmt: skip
