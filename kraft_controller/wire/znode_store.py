@@ -293,7 +293,7 @@ class ZnodeStore:
             try:
                 named.update(dict.fromkeys(znodes.read_partitions(path, data)))
             except DamagedNode:
-                continue  # the next read of the partition states finds the change
+                continue  # a later read of the states finds the changes, for example after a write conflict
         return tuple(named)
 
     def take_log_dir_events(self) -> StoreRequests[tuple[BrokerId, ...]]:

@@ -363,7 +363,7 @@ def _records(position: Position, data: bytes, aborted: Collection[tuple[int, int
 
     Batches are fetched whole, so the first may begin before the position, and the last may end after the wanted end. A
     compacted batch may be empty, or have no records at its last offsets. `aborted`: the first offset and producer id of
-    each aborted transaction, which lasts until its marker.
+    each aborted transaction, which ends at its marker.
     """
     found: list[Found] = []
     following = position.offset

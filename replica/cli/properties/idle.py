@@ -75,7 +75,7 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("group.coordinator.threads", "1", _NO_THREADS, convert=whole(1)),
     ),
     "Connections": (
-        ignored("queued.max.requests", "500", "each connection has its own limit", convert=whole(1)),
+        ignored("queued.max.requests", "500", "each connection has its own limit of queued requests", convert=whole(1)),
         ignored("max.connections.per.ip.overrides", "", "`max.connections.per.ip` applies to every address"),
         ignored("max.connection.creation.rate", str(INT_MAX), "the number of connections is limited, not their rate", convert=whole(0)),
         ignored("max.request.partition.size.limit", "2000", "it limits DescribeTopicPartitions requests, which are not supported", convert=whole(1)),
