@@ -113,7 +113,7 @@ _REPLICAS: Final = r"\*|none|\d{1,10}:\d{1,10}"
 _ONE_FORMAT: Final = "only the current record format is supported"
 _NO_CLEANER_BUFFERS: Final = "the cleaner's memory is limited by the number of keys"
 _NO_THREADS: Final = "there are no such threads: one event loop does the work"
-_NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
+_NO_KERBEROS: Final = "of the mechanisms of SASL, only PLAIN and SCRAM are supported"
 
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("cleanup.policy", "list", "delete", "how old records are removed", choices=("delete", "compact"),
@@ -200,7 +200,7 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
     Key("background.threads", "int", "10", "threads", 1, idle=_NO_THREADS),
     Key("num.io.threads", "int", "8", "threads", 1, idle=_NO_THREADS),
     Key("num.network.threads", "int", "3", "threads", 1, idle=_NO_THREADS),
-    Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle=_NO_THREADS),
+    Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle="logs are loaded one after the other"),
     Key("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "a command of Kerberos", idle=_NO_KERBEROS),
     Key("sasl.kerberos.min.time.before.relogin", "long", "60000", "minimum ms between two logins with Kerberos",
         idle=_NO_KERBEROS),
