@@ -1,7 +1,7 @@
 """The keys of `server.properties`, and the setting that each one becomes.
 
 The parser, the warnings and the reference page use this table. `sets` names the broker setting of a key as
-`group.field`. A key of `log` is the default of the topic setting of that name.
+`group.field`. A key of the group `log` is the broker's default of the topic setting with the name after `log.`.
 """
 
 from __future__ import annotations
