@@ -150,11 +150,11 @@ class MemoryServer:
     def leading(self) -> bool:
         return self.serving and self.process is not None and self.process.runtime.role.leading
 
-    async def start(self, nursery: trio.Nursery) -> None:
-        """Start the server, and wait until it has recovered and its ports are open."""
+    def start(self, nursery: trio.Nursery) -> ServerProcess:
+        """Start a process of this server, and return it at once."""
         self.process = process = ServerProcess(self)
         nursery.start_soon(process.run)
-        await process.up.wait()
+        return process
 
     async def stop(self) -> None:
         """Stop the server in good order."""

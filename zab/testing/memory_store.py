@@ -119,6 +119,11 @@ class MemoryStore:
             finally:
                 del self._clients[session]
 
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """The sessions of `session` and `connect` whose blocks last, in the order in which they were opened."""
+        return tuple(self._clients)
+
     async def expire(self, session: Session) -> None:
         """End a session as if it had expired: its ephemeral nodes are deleted, and its state becomes EXPIRED.
 
@@ -240,7 +245,7 @@ class MemoryStore:
         """
         restarted = self._server("restart", server)
         await restarted.stop()
-        await restarted.start(self._nursery)
+        await restarted.start(self._nursery).up.wait()
 
     def partition(self, *servers: int) -> None:
         """Cut these servers off from the others, until `heal`. Earlier partitions stay; clients reach all servers.
@@ -295,9 +300,8 @@ class MemoryStore:
     async def _open(self) -> None:
         """Start all servers, and wait until all of them serve."""
         async with clock_must_move("elect a leader"):
-            async with trio.open_nursery() as starting:
-                for server in self._servers.values():
-                    starting.start_soon(server.start, self._nursery)
+            for server in self._servers.values():
+                server.start(self._nursery)
             while not all(server.serving for server in self._servers.values()) or self.leader is None:
                 await self._changes.park()
 
