@@ -4,8 +4,8 @@
 
     async def test_application() -> None:
         async with open_memory_store(servers=3) as store, store.session() as session:
-            ...                                   # run the application with this session
-            await store.kill(store.leader)        # and with this fault
+            ...                                             # run the application with this session
+            await store.kill(await store.wait_leader())     # and with this fault
 
 The servers, the client and the sessions are the real ones. Only the disk and the network are in memory: there are no
 threads, files and sockets. So the store runs on any clock of Trio, and quickly under `trio.testing.MockClock`.

@@ -147,6 +147,8 @@ class MemoryStore:
             assert process is not None, "a leader runs"
             sessions = process.runtime.clients.sessions
             if session.id not in sessions.table:
+                if session in self._clients:
+                    return  # it has expired, and its client has not received this yet
                 raise LocalProtocolError(f"session {session.id:#x} is not in this store: it belongs to another one")
             closed = Waiter()
             sessions.close(session.id, closed.done)
