@@ -24,7 +24,7 @@ PACKAGES: Final = (
 )
 """The packages in the reference. Another package needs a line here, and nothing else."""
 
-_FOLDER: Final = "reference/api"
+FOLDER: Final = "reference/api"
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,14 @@ def api_pages(root: Path) -> tuple[dict[str, str], list[Entry]]:
         docstring = ast.get_docstring(ast.parse(source_of(root, package).read_text())) or ""
         index = [f"# {package} {{#package-{package}}}", markdown(docstring)]
         first_lines = summaries(root, package)
-        home = f"{_FOLDER}/{package}/index.md"
+        home = f"{FOLDER}/{package}/index.md"
         below: list[Entry] = [home]
         for group in groups(root, package):
             blocks = [f"::: {package}.{name}" for name in group.names]
             if not group.title:
                 index += blocks
                 continue
-            path = f"{_FOLDER}/{package}/{re.sub(r'[^a-z]+', '-', group.title.lower()).strip('-')}.md"
+            path = f"{FOLDER}/{package}/{re.sub(r'[^a-z]+', '-', group.title.lower()).strip('-')}.md"
             pages[path] = "\n\n".join([f"# {group.title}", f"In the package `{package}`.", *blocks]) + "\n"
             lines = [
                 f"- [`{name}`][{package}.{name}]" + (f": {first_lines[name]}" if name in first_lines else "")

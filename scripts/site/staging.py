@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from scripts.site.api_pages import api_pages
+from scripts.site.api_pages import FOLDER, api_pages
 from scripts.site.cross_references import refer
 from scripts.site.navigation import ROOT_PAGES, navigation
 
@@ -36,7 +36,8 @@ def stage(root: Path, folder: Path) -> Path:
         linked = _outside_fences(text, partial(relink, root, original, sources=sources))
         _write(pages / place(original), _outside_fences(linked, refer))
     for path, text in api.items():
-        _write(pages / path, _outside_fences(text, refer))
+        package = path.removeprefix(f"{FOLDER}/").partition("/")[0]
+        _write(pages / path, _outside_fences(text, partial(refer, package=package)))
     for path in sources:
         _write(pages / place(path), _source_text(root, path))
     shutil.copytree(root / "docs" / "pictures", pages / "pictures")
