@@ -1,4 +1,8 @@
-"""Build the site of the documentation: `make site`."""
+"""Build the site of the documentation: `make site`.
+
+`staging` writes plain pages and an `mkdocs.yml` into build/site, without hooks or templates: another generator that
+reads these can replace MkDocs. `link_check` then reads the finished HTML, which depends on no generator either.
+"""
 
 from __future__ import annotations
 
