@@ -72,7 +72,7 @@ def summaries(root: Path, package: str) -> dict[str, str]:
     found = {}
     for group in groups(root, package):
         for name in group.names:
-            docstring = _docstring(root, homes[name], name)
+            docstring = _docstring(root, homes.get(name, package), name)
             if docstring:
                 found[name] = re.split(r"\n\s*\n", docstring)[0].replace("\n", " ")
     return found
