@@ -22,6 +22,8 @@ COMMITTED: Final = "committed transactions"
 USED_UP: Final = "epochs used up"
 """The counter of leaders that resigned because their next proposals needed more zxids than the epoch had left."""
 SHUT_DOWN: Final = "controlled shutdown"
+FOLLOWS: Final = "replica follows"
+"""The counter of replicas that began to follow a leader, after which each may join the ISR."""
 
 
 @frozen
@@ -42,7 +44,7 @@ _BUDGETS: Final[Mapping[str, tuple[str, Callable[[Recovery], int]]]] = {
     "elected": ("servers that found a leader", lambda recovery: (6 + 2 * recovery.used_up) * recovery.servers),
     "controller elected": ("controllers elected", lambda recovery: 2 + recovery.counts.get(SHUT_DOWN, 0)),
     "isr written": ("ISRs written", lambda recovery: 60),
-    "replica isr_changed": ("ISRs changed", lambda recovery: 20),
+    "replica isr_changed": ("ISRs changed", lambda recovery: 20 + recovery.counts.get(FOLLOWS, 0)),
     MESSAGES: (
         "messages between servers",
         lambda recovery: recovery.servers**2 * (10 + recovery.took_ms // 2),

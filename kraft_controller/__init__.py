@@ -6,7 +6,7 @@ records:
 
     me = Broker(BrokerId(1), NO_EPOCH, (Endpoint("CONTROLLER", "127.0.0.1", port),), {"CONTROLLER": "PLAINTEXT"})
     registration = Registration(partial(zab.connect, "127.0.0.1:2181"), me, wall_ms)
-    commands = CommandServer(ControllerCommandHandler(lambda: registration.epoch, execute, me=me.id))
+    commands = CommandServer(ControllerCommandHandler(lambda: registration.accepts_from, execute, me=me.id))
 
     async def live(session):                                 # while one session with the store lasts
         connections = CommandConnections(lambda event: controller.note(event))
@@ -15,7 +15,7 @@ records:
             await nursery.start(connections.run)
             nursery.start_soon(controller.run)
 
-    await registration.run(live)                             # beside a listener that serves `commands.serve`
+    await registration.run(live)                             # beside a listener with the handler `commands.serve`
 
 `docs/howto/embed-a-controller.md` has a complete program. Administrators use the command `zab-broker`, or functions of
 this package such as `create_topic` and `describe_cluster`. Names are imported on first use.

@@ -67,7 +67,8 @@ class ReplicatedMap:
 
 
 def is_number(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+    """An error in `apply` would end every member, and `int` raises for very long texts."""
+    return len(text) < 20 and text.removeprefix("-").isdecimal()
 
 
 async def reply_to(member: zab.Member, line: str) -> str:

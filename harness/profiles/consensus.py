@@ -225,7 +225,7 @@ def link_replaced_unnoticed(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     silent = turn + draw.upto(0, 10)
     lasts = draw.upto(60, ASKING_MS)
     return (
-        CutLinks(turn - 150, who),  # the follower opens a new link, and its forwarder counts the requests there from 1
+        CutLinks(turn - 150, who),  # the follower dials anew, and numbers the requests on the new link from 1
         OneWay(breaks, draw.upto(3, 6), who, LEADER),
         CutLinks(breaks, who) if draw.chance(0.7) else Crash(breaks, 1, who, "keep"),
         *(Clog(silent, lasts, sid, LEADER) for sid in range(1, draw.servers + 1) if sid != who),

@@ -174,7 +174,7 @@ def _kept(entity: Entity, put: dict[str, str]) -> dict[str, str]:
 def _shown(key: str, text: str) -> str:
     """Return the text to show for a value, without secrets.
 
-    Of a SCRAM credential, show only the number of iterations, since the rest would help to guess the password.
+    For a SCRAM credential, return only the number of iterations: the rest would help to guess the password.
     """
     if key not in _MECHANISMS:
         return shown(key, text)

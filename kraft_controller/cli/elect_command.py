@@ -90,7 +90,7 @@ async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -
 
 def selected(cluster: ClusterDescription, names: Sequence[str]) -> list[TopicPartition]:
     """Return the named partitions: `t` means all of topic t, `t:0` one partition. Without names, return all
-    partitions. Raise `Failed` if one does not exist."""
+    partitions. Raise `Failed` if a named topic or partition does not exist."""
     found: dict[TopicPartition, None] = {}
     for name in names:
         topic, colon, number = name.partition(":")

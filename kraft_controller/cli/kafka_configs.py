@@ -38,7 +38,7 @@ _PARSER: Final = click.Command(
 
 
 def as_verbs(arguments: Sequence[str]) -> list[str]:
-    """Translate Kafka's options. Arguments without `--alter` and `--describe` are returned unchanged."""
+    """Translate Kafka's options. Return the arguments unchanged if they contain neither `--alter` nor `--describe`."""
     if "--alter" not in arguments and "--describe" not in arguments:
         return list(arguments)
     words = [word for each in arguments for word in (("--entity-name", "") if each == _DEFAULT else (each,))]

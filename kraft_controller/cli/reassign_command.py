@@ -1,4 +1,4 @@
-"""`zab-broker reassign`: move replicas to other brokers while they serve."""
+"""`zab-broker reassign`: move replicas to other brokers while clients use the partitions."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def reassign() -> None:
     zab-broker reassign verify plan.json                          exits with 0 when the plan is complete
     zab-broker reassign cancel plan.json
 
-    `execute` first prints to stderr a plan that undoes the moves. By default moves are throttled to 10 MB a second.
-    `verify` and `execute --wait` remove the throttles of the plan's topics when the moves have ended, `cancel` at
-    once, or with `--wait` when the former replicas are restored. The rates of the brokers stay while another
-    reassignment is in progress.
+    `execute` first prints to stderr a plan that undoes the moves. By default moves are throttled to 10 MB a second for
+    each broker. `verify` and `execute --wait` remove the throttles of the plan's topics when the moves have ended,
+    `cancel` at once, or with `--wait` when the former replicas are restored. If `--wait` fails or times out, the
+    throttles stay until a later `verify`. The rates of the brokers stay while another reassignment is in progress.
     """
 
 
@@ -198,7 +198,8 @@ class _Arriving(Waiting):
         self._moves = moves
 
     async def left(self) -> str | None:
-        asked = await _asked(self._session)  # first, because a request that is processed later shows in the description
+        # Read the requests first: one that the controller processes afterwards is visible in the description.
+        asked = await _asked(self._session)
         cluster = await describe_cluster(self._session, {where.topic for where in self._moves})
         rows = admin.progress(cluster, self._moves, asked)
         gone = [row for row in rows if row.progress is Progress.GONE]

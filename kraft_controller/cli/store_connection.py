@@ -1,4 +1,4 @@
-"""The session of a command with the store: its options, and how store errors end the command."""
+"""The store session of a command: its options, and how store errors end the command."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def _tls(arguments: Arguments) -> zab.ClientTls | None:
 
 
 def report_damage(cluster: ClusterDescription) -> int:
-    """Report nodes that cannot be parsed, and return the exit status: 1 if there are any, since the table lacks
-    them."""
+    """Report nodes that cannot be parsed. Return the exit status: 1 if there are any, since the output lacks their
+    contents."""
     for why in cluster.damaged:
         progress(f"damaged: {why}")
     return FAILED if cluster.damaged else DONE

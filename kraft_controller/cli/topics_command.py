@@ -44,7 +44,8 @@ def topics() -> None:
     zab-broker topics alter orders --partitions 24
     zab-broker topics delete orders --wait
 
-    By default a new topic has one partition, with three replicas or one on each broker if there are fewer.
+    By default a new topic has one partition, with three replicas, or with one on each broker if there are fewer than
+    three.
     """
 
 
@@ -170,7 +171,7 @@ class _GoneWaiting(Waiting):
     async def left(self) -> str | None:
         asked = [n for n in self._names if await is_being_deleted(self._session, n)]
         kept = [n for n in self._names if n not in asked and await self._session.exists(f"/brokers/topics/{n}")]
-        if kept:  # the controller removes the request last
+        if kept:  # a completed deletion would have removed the topic's node before the request
             raise Failed(f"topic {kept[0]}: the controller refused to delete it; the reason is in its log")
         if not asked:
             return None
@@ -275,7 +276,8 @@ async def _describe(session: zab.Session, arguments: Arguments) -> int:
             configs = " ".join(f"{key}={value}" for key, value in cluster.configs[name].items())
             partitions = counted(len(topic.partitions), "partition")
             print(f"{name}  id {topic.id or '-'}, {partitions}{state}  {configs}".rstrip())
-            # Without a leader, show the last known ISR, of which one member must return.
+            # Without a leader, show the last known ISR: one of its members must return, unless an unclean election is
+            # made.
             shown = [row if row["leader"] is not None else row | {"isr": row["last_known_isr"]} for row in rows]
             show(arguments.json, [row for row in shown if row["topic"] == name], columns)
             print()

@@ -115,11 +115,11 @@ class BrokerChanges:
     # -- failure and startup -------------------------------------------------------------------------------
 
     def on_failure(self, dead: Iterable[BrokerId]) -> StoreRequests[None]:
-        """Elect other leaders for the partitions of failed brokers, which are no longer in the context, and shrink the
-        ISRs (onBrokerFailure).
+        """Elect new leaders for the partitions that failed brokers led, and remove these brokers from ISRs
+        (onBrokerFailure). The last member of an ISR stays. The caller has removed the brokers from the context.
 
-        As in Apache Kafka, all leaderless partitions take part in the election. The deletion of replicas of the failed
-        brokers is suspended.
+        As in Apache Kafka, all leaderless partitions take part in the election. If a topic is being deleted, the
+        deletion of its replicas on the failed brokers is suspended instead.
         """
         context = self._context
         dead = tuple(dead)
@@ -158,8 +158,8 @@ class BrokerChanges:
     def resend_full_state(self, broker: BrokerId) -> StoreRequests[None]:
         """Send a broker its full state again after its command queue overflowed, as if it had just started.
 
-        Its session has lasted and it has lost nothing, so leaders and ISRs stay. Its replica deletions are ordered
-        again.
+        The broker's session has lasted, so the broker has lost no records and is not processed as failed. It keeps its
+        leaderships and stays in ISRs. The deletions of its replicas are ordered again.
         """
         context = self._context
         started = [
@@ -174,11 +174,11 @@ class BrokerChanges:
     # -- controlled shutdown -------------------------------------------------------------------------------
 
     def controlled_shutdown(self, broker: BrokerId) -> StoreRequests[tuple[TopicPartition, ...]]:
-        """Move leadership off a broker and stop its followers (processControlledShutdown).
+        """Move leaderships to other brokers, and stop the broker's follower replicas (processControlledShutdown).
 
-        Return the partitions that it still leads. If there are any, the broker repeats its request. Partitions with a
-        single replica or without a known state, and those of topics that are being deleted, are neither moved nor
-        returned.
+        Return the partitions that the broker still leads. If there are any, it repeats its request. Partitions with a
+        single replica or without a known state, and those of topics that are being deleted, are left alone, and are
+        not returned.
         """
         context = self._context
         context.shutting_down.add(broker)

@@ -1,4 +1,4 @@
-"""The broker epoch of one process: the zxid of its registration, and the fence for commands before it registers."""
+"""The broker epoch of one process: the zxid of its registration, and the fence for commands that arrive earlier."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ UNREGISTERED: Final = BrokerEpoch((1 << 63) - 1)
 class BrokerEpochFence:
     """Determines the smallest broker epoch whose commands this process accepts.
 
-    Before it registers, the process reads the zxid at which a child of `/brokers/ids` last changed. Registrations of
-    earlier processes have at most that zxid, and its own will have a greater one. So until it registers, the fence is
-    that zxid plus one.
+    Before it registers, the process reads the zxid at which a child of `/brokers/ids` was last created or deleted.
+    Registrations of earlier processes have at most that zxid, and its own will have a greater one. So until it
+    registers, the fence is that zxid plus one. Afterwards the fence is the epoch of the newest registration.
     """
 
     def __init__(self) -> None:
         self.epoch = NO_EPOCH
-        """The epoch of the newest registration."""
+        """The epoch of the newest registration; `NO_EPOCH` before the first one."""
         self._least = UNREGISTERED
         """The fence before the first registration."""
 

@@ -1,4 +1,5 @@
-"""The commands that result from one event, collected by broker (ControllerBrokerRequestBatch in Apache Kafka)."""
+"""Commands of the controller, collected for each broker until they are sent together (ControllerBrokerRequestBatch in
+Apache Kafka)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class CommandSink(Protocol):
         """Open a queue for each new registration, and drop the queues of former ones."""
 
     def send(self, to: BrokerId, command: Command) -> None:
-        """Append a command to the broker's queue. Drop it if there is no queue for the command's broker epoch."""
+        """Append a command to the broker's queue. Drop the command if no queue has its broker epoch."""
 
     def close(self) -> None:
         """Drop all queues at the end of a term, so that none of their commands is sent any more."""
@@ -50,7 +51,7 @@ class BrokerRequestBatch:
         self._metadata: dict[BrokerId, dict[TopicPartition, None]] = {}
         """Partitions for the UpdateMetadata of single brokers."""
         self._metadata_of_all: dict[TopicPartition, None] = {}
-        """Partitions for every broker's UpdateMetadata. They are the bulk, so they are built and encoded only once."""
+        """Partitions for every broker's UpdateMetadata. Their roles are built only once, because they are the bulk."""
         self._all_brokers = False
         """True if every broker receives an UpdateMetadata."""
         self._full: set[BrokerId] = set()
@@ -117,7 +118,7 @@ class BrokerRequestBatch:
             sink.send(broker, command)
 
     def take(self) -> list[tuple[BrokerId, Command]]:
-        """Return the collected commands, and start an empty batch."""
+        """Return the collected commands of registered brokers, and start an empty batch."""
         context = self._context
         live = tuple(context.brokers.values())
         made: list[tuple[BrokerId, Command]] = []

@@ -16,7 +16,7 @@ from kraft_controller.core.names import BrokerId, ControllerEpoch, Version
 
 @frozen
 class Elected:
-    """This broker is the controller. Each of its writes checks that `/controller_epoch` still has this `version`."""
+    """This broker is the controller. Its fenced writes check that `/controller_epoch` still has this `version`."""
 
     epoch: ControllerEpoch
     version: Version

@@ -27,7 +27,7 @@ class Health:
     under_min_isr: int = 0
     """Partitions with too few live in-sync replicas for acks=all (`min.insync.replicas`)."""
     at_min_isr: int = 0
-    """Partitions that refuse acks=all if one more replica leaves the ISR."""
+    """Partitions with just enough live in-sync replicas for acks=all."""
     imbalanced: int = 0
     """Partitions that are not led by their preferred replica."""
     moving: int = 0
@@ -58,7 +58,7 @@ class Health:
 
 
 def health(context: ControllerContext) -> Health:
-    """Compute all counts in one pass over the partitions."""
+    """Compute all counts, in time proportional to the numbers of partitions, replicas and brokers."""
     partitions = offline = behind = under = at_least = imbalanced = recovering = 0
     for tp in context.all_partitions():
         if context.is_deleting(tp.topic):

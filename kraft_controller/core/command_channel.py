@@ -1,8 +1,9 @@
 """The command channel from the controller to the brokers (ControllerChannelManager in Apache Kafka).
 
-Each broker has one queue, with one command in flight. A command without a reply is sent again on a new connection,
-until the broker replies, its registration or this term ends, or its queue overflows. No command is skipped, because the
-epochs only work if commands arrive in order. A slow or unreachable broker does not delay others.
+Each broker has one queue, with at most one command in flight. A command without a reply is sent again on a new
+connection, until the broker replies, its registration or this term ends, or its queue overflows. No single command is
+skipped, because the epochs only work if commands arrive in order. A queue that overflows is dropped as a whole, and the
+broker receives its full state. A slow or unreachable broker does not delay others.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class BrokerCommandQueue:
 
     def __init__(self, broker: Broker, numbers: Iterator[int]) -> None:
         self.broker = broker
-        """The registration. It is replaced if its endpoints change, but its epoch does not."""
+        """The registration, replaced when its endpoints change. A registration with another epoch has its own queue."""
         self._numbers = numbers
         """The source of correlation ids, shared by all queues, so that later commands have greater ids."""
         self._waiting: deque[Command] = deque()
@@ -74,7 +75,7 @@ class BrokerCommandQueue:
         self.resent = 0
         """The number of failed attempts to send a command. Each is followed by another attempt."""
         self.refused = 0
-        """The number of commands that the broker refused as a whole, or of which it refused roles."""
+        """The number of commands that the broker refused, as a whole or for some of their roles."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -97,8 +98,8 @@ class BrokerCommandQueue:
         return not before
 
     def replied(self, answer: object) -> CommandReply:
-        """Handle the reply to the command in flight, which is then complete. Raise `WrongReply` if it does not
-        belong to that command."""
+        """Handle a reply, which completes the command in flight. Raise `WrongReply` if the reply does not belong to
+        that command, or is from another broker."""
         sent = self._in_flight
         if sent is None or not isinstance(answer, Answer) or answer.number != sent.number:
             raise WrongReply("the reply does not belong to the command in flight")

@@ -36,14 +36,14 @@ class ControllerCommandHandler:
         report_misaddressed: Callable[[BrokerId], None] = lambda other: None,
     ) -> None:
         self._epoch = epoch
-        """Returns the broker epoch. Commands for an older one are refused; -1 in a command matches any."""
+        """Returns the smallest broker epoch whose commands are accepted. -1 in a command matches any."""
         self._execute = execute
         self._me = me
         """The id of this broker; with None, commands for any addressee are accepted."""
         self._report_misaddressed = report_misaddressed
         """Called with the addressee of a misaddressed command, once for each of up to `OTHERS_MAX` addressees."""
         self._others: dict[BrokerId, None] = {}
-        """The brokers whose misaddressed commands were reported."""
+        """The addressees whose misaddressed commands were reported."""
         self.controller_epoch = ControllerEpoch(0)
         """The newest controller epoch of an accepted command."""
         self._number = 0

@@ -26,7 +26,7 @@ from kraft_controller.core.state import Assignment, Broker, PartitionState
 EPOCH_UNKNOWN: Final = LeaderEpoch(-1)
 """The leader epoch of a `Stop` for a partition without a known state."""
 EPOCH_OF_DELETION: Final = LeaderEpoch(-2)
-"""The leader epoch of a `Stop` for a partition of a deleted topic."""
+"""The leader epoch of a `Stop` for a partition of a topic that is being deleted."""
 
 
 @frozen
@@ -68,7 +68,7 @@ class UpdateMetadata:
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch
     roles: tuple[Role, ...]
-    """Partition states. The leader `DELETED` means that the partition is deleted."""
+    """Partition states. The leader `DELETED` means that the topic is being deleted."""
     brokers: tuple[Broker, ...]
     """All live brokers, in every command."""
     full: bool = False
@@ -91,15 +91,15 @@ Command: TypeAlias = LeaderAndIsr | UpdateMetadata | StopReplica
 
 @frozen
 class Numbered:
-    """A command with a correlation id, addressed to one broker.
-
-    A broker refuses a command for another broker, which arrives if an endpoint was registered wrongly.
-    """
+    """A command with a correlation id, addressed to one broker."""
 
     number: int
     command: Command
     to: BrokerId = NO_BROKER
-    """The id of the receiving broker. A broker rejects a command for another one, and accepts one for `NO_BROKER`."""
+    """The id of the addressed broker; with `NO_BROKER`, any broker accepts the command.
+
+    If an endpoint was registered wrongly, the command reaches another broker, which refuses it.
+    """
 
 
 @frozen
@@ -115,8 +115,8 @@ class Answer:
 
 @frozen
 class ShutdownRequest:
-    """A broker's request to the controller for a controlled shutdown. The reply names the partitions that it still
-    leads."""
+    """A broker's request to the controller for a controlled shutdown. The reply names the partitions that the broker
+    still leads."""
 
     number: int
     broker: BrokerId

@@ -111,9 +111,9 @@ zab-broker consume orders --isolation read_committed         no records of open 
 zab-broker consume orders --group billing --from-beginning   as a member of a group, from its offsets on
 
 Without --group no offsets are committed. With it the members of the group share the partitions; the offsets of printed
-records are committed every five seconds and at the end, also after Ctrl-C. After a crash a record may be printed twice.
-A partition without a committed offset starts at the end, or with --from-beginning at the first record. Bytes that are
-not UTF-8 are printed with escapes."""
+records are committed every five seconds and at the end, also after Ctrl-C. A record may be printed twice, for example
+after a crash. A partition without a committed offset starts at the end, or with --from-beginning at the first record.
+Bytes that are not UTF-8 are printed with escapes."""
 consume: Final = connected_command("consume", _HELP, _consume, with_client, broker_options())
 
 

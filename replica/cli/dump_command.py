@@ -52,10 +52,11 @@ def dump(**values: object) -> int:
 
     FILE is a segment (.log), an index (.index, .timeindex), a list of aborted transactions (.txnindex), a producer
     snapshot (.snapshot), or one of the small text files: leader-epoch-checkpoint, offset checkpoints,
-    partition.metadata, meta.properties.
+    partition.metadata, meta.properties, .kafka_cleanshutdown.
 
-    Each batch of a segment is printed on one line, after the same checks as in a recovery; --records adds its records.
-    With --json each line is an object that also names its file. The command ends with status 1 at the first damage.
+    The header and the checksum of each batch of a segment are verified, and the batch is printed on one line; --records
+    adds its records. With --json each line is an object that also names its file. The command ends with status 1 at the
+    first damage.
     """
     arguments = Arguments(**values)
     for path in arguments.file:

@@ -43,8 +43,8 @@ def groups() -> None:
     zab-broker groups reset-offsets my-group --topic orders:0,3 --shift-by -100 --execute
     zab-broker groups delete my-group
 
-    To reset the offsets of a group or to delete it, stop its members first: a member would continue at its own
-    position. `reset-offsets` only shows the result, unless --execute is given.
+    Stop the members of a group before you reset its offsets or delete it; otherwise the command fails. `reset-offsets`
+    only shows the result, unless --execute is given.
     """
 
 
@@ -234,7 +234,7 @@ async def chosen(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
     return [where for where in there if (picked := wanted[where.topic]) is None or where.partition in picked]
 
 
-@groups.verb("delete", "Delete groups without members, and their committed offsets.")
+@groups.verb("delete", "Delete these groups, which must have no members, and their committed offsets.")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
 @click.option(
     "--topic", multiple=True, metavar=_TOPICS, help="Delete only the offsets of these partitions. May be repeated."

@@ -84,9 +84,9 @@ echo hello | zab-broker produce orders
 zab-broker produce orders --key-separator : < keys-and-values.txt
 seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
 
-Records with the same key go to the same partition, the one that other clients choose, too. Batches of records without
-a key go to the partitions in turn; a batch contains the lines of one read, up to 2,000. With --acks all, each batch
-has a sequence number, so a batch that is sent again after a lost reply is stored only once.
+Records with the same key go to the same partition, which Kafka's Java client would choose, too. Batches of records
+without a key go to the partitions in turn; a batch contains the lines of one read, up to 2,000. With --acks all, each
+batch has a sequence number, so a batch that is sent again after a lost reply is stored only once.
 
 If the command fails, it prints how many records were acknowledged, and the number of the first input line without an
 acknowledgement. The brokers may have stored this line and later ones.

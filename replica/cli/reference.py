@@ -23,10 +23,10 @@ _HEAD: Final = """\
 
 *Running brokers, and operating a cluster of them: `zab-broker COMMAND`.*
 
-The command comes with `pip install 'zab[broker]'`. `--help` after a command or a verb prints the text of this page.
-Results go to stdout, everything else to stderr. The exit status is 0 after success, 1 when a command failed or a
-check found something (`topics describe --unavailable`), 2 for an invalid command line, and 130 if Ctrl-C ended
-a command that does not handle it.
+The command comes with `pip install 'zab[broker]'`. `--help` after a command or a verb prints its part of
+this page. Results go to stdout, everything else to stderr. The exit status is 0 after success, 1 when a command failed
+or a check found something (`topics describe --unavailable`), 2 for an invalid command line or configuration file, and
+130 if Ctrl-C ended a command that does not handle it.
 
 `python -m replica.cli.reference` writes this page from the commands, and a test compares them.
 """
@@ -38,18 +38,18 @@ These commands work on the machine where they are called.
 _ASKING: Final = """\
 # Clients of the brokers
 
-These commands use Kafka's protocol, so they also work with Kafka's own brokers. A temporary failure, during an
-election or after the loss of a broker, is retried for up to `--within` seconds. A permanent failure, such as a
-missing topic, ends the command at once.
+These commands use Kafka's protocol, so they also work with Kafka's own brokers. A temporary failure, such as an
+election or the loss of a broker, is retried for up to `--within` seconds. A permanent failure, such as a missing
+topic, ends the command at once.
 
 With `--json`, `consume` prints one JSON object a line. All of these commands take these options:
 """
 _WRITING: Final = """\
 # Work in the store
 
-These commands write requests to the store, where the controller reads them, and read the results there. So most of
-them work even if no broker is running; a controller executes the request later. A node that cannot be read is named on
-stderr, and the exit status is 1; everything else is still printed.
+These commands read the cluster's metadata in the store. To change something, they write a request for the controller,
+or the setting or ACL itself. So most of them work even if no broker is running; a later controller executes the
+request. A command that lists or describes omits each node that cannot be parsed, names it on stderr, and exits with 1.
 
 All verbs take these options:
 """

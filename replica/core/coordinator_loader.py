@@ -1,11 +1,11 @@
 """Loading one partition of a coordinator's topic, as Kafka's `CoordinatorLoader`.
 
-A new coordinator reads the partition once, from the log start to the log end at the first read, and replays the
-records. Some of them may exist only on this broker and still be lost. So the load ends only when all of them are
-committed: clients must not see state that is lost later.
+A new coordinator reads the partition from the log start to the log end as of the first read, and replays the records.
+Some of them may exist only on this broker and still be lost. So the load ends only when all of them are committed:
+clients must not see state that is lost later.
 
     while (pause_ms := loader.advance(storage.log_and_high_watermark(where))) is not None:
-        wait for pause_ms    on an error: loader.restart()
+        wait for pause_ms         # if `advance` raises: wait for loader.restart()
     coordinator.loaded(load, now)
 """
 
@@ -20,12 +20,15 @@ from replica.core.coordinator_topic import CoordinatorTopic, Load
 from replica.core.partitions.partition_log import PartitionLog
 
 Replay: TypeAlias = Callable[[Load, bytes, int], int]
-"""Replays record batches from an offset on. Returns the offset after them; the same offset if there are none."""
+"""Replays the records of batches from an offset on. Returns the offset after the last batch; the same offset if there
+is no batch."""
 
 
 @frozen
 class LoadPace:
-    """read_bytes      the size of one read: a few hundred records, during whose replay no other task runs
+    """The pace of a load.
+
+    read_bytes      the limit of one read, often a few hundred records: no other task runs during their replay
     look_again_ms   the interval of checks whether all records are committed
     load_again_ms   the pause before a failed load restarts at the log start
     """
@@ -53,9 +56,9 @@ class CoordinatorLoader:
     def advance(self, held: tuple[PartitionLog, int] | None) -> int | None:
         """Replay the next part, or check whether all records are committed. Raises errors of the log.
 
-        `held` is the log and the high watermark of this broker's replica; None if it has none. Return the pause in ms
-        before the next call; None when the load is over and the caller must call `loaded`, which ignores an obsolete
-        load.
+        `held` is the log and the high watermark of this broker's replica; None if this broker has no replica. Return
+        the pause in ms before the next call. Return None if the load is complete or obsolete: then the caller calls
+        `loaded`, which ignores an obsolete load.
         """
         if not self._topic.awaits(self._load):
             return None
@@ -73,6 +76,6 @@ class CoordinatorLoader:
         return self._pace.look_again_ms if high_watermark < self._end else None
 
     def restart(self) -> int:
-        """Start again at the log start, after an error. Return the pause in ms before the next call."""
+        """Let the next call of `advance` begin at the log start again. Return the pause in ms before that call."""
         self._log = None
         return self._pace.load_again_ms

@@ -2,7 +2,8 @@
 id.
 
 A name hashes to a partition of the topic, and the leader of that partition coordinates the name. The partition holds
-the state of the name. A new coordinator reads that state; writes that the former one had not finished count as refused.
+the state of the name, and a new coordinator reads it. If this broker gives up a partition, its pending writes fail with
+NOT_LEADER_OR_FOLLOWER, although the new leader may have their records.
 
     topic.role_taken(taken, now)             this broker became the leader of a partition and loads it, or gave it up
     coordinator.loaded(load, now)            the load is complete: the coordinator serves the partition's names
@@ -55,8 +56,8 @@ class Answer(Generic[R]):
 
 @frozen
 class CoordinatorReady(Generic[R, A, N]):
-    """Work for the runtime. Its parts may be done in any order: an answer that must follow a write is in a later
-    `CoordinatorReady`."""
+    """Work for the runtime. The fields may be processed in any order, because an answer that depends on a write is in a
+    later `CoordinatorReady`."""
 
     answers: tuple[Answer[R], ...] = field(default=())
     appends: tuple[A, ...] = field(default=())
@@ -93,7 +94,8 @@ class CoordinatorOutbox(Generic[R, A, N]):
 
 
 Done: TypeAlias = Callable[[ErrorCode, int, int], None]
-"""Receives the outcome of a write: the error (NONE on success), the offset of the first record, and the time."""
+"""Receives the outcome of a write: the error (NONE on success), the offset of the first record (only on success), and
+the time."""
 
 
 @define(eq=False)
@@ -110,8 +112,8 @@ class _Loading(Generic[F]):
 
 
 class CoordinatorTopic(Generic[T, F]):
-    """The partitions of the topic that this broker leads or loads, the groups or transactional ids in them, and pending
-    writes."""
+    """The partitions of the topic that this broker serves or loads, the groups or transactional ids in them, and
+    pending writes."""
 
     def __init__(
         self,
@@ -120,8 +122,8 @@ class CoordinatorTopic(Generic[T, F]):
         nothing: Callable[[], F],
         lost: Callable[[int, dict[str, T], int], None],
     ) -> None:
-        """`nothing` returns the state in which a load begins. `lost` receives the names of a partition that is given
-        up."""
+        """`nothing` returns the empty state with which a load begins. `lost` receives a served partition that is given
+        up, the states of its names, and the time."""
         self.name = name
         self.partitions: int | None = None
         """The number of partitions; None if it is unknown, or if the topic does not exist."""
@@ -145,7 +147,7 @@ class CoordinatorTopic(Generic[T, F]):
         """Replace a coordinator whose state may be inconsistent: load each partition that it served or was loading."""
         self.partitions = former.partitions
         self._loads = former._loads
-        self._last_append = former._last_append  # outcomes of the former coordinator's writes may still arrive
+        self._last_append = former._last_append  # late outcomes of the former coordinator's writes match no new write
         for partition in (*former.epochs, *former._loading):
             self.elected(partition, former._seen[partition])
         self._seen = dict(former._seen)
@@ -160,7 +162,7 @@ class CoordinatorTopic(Generic[T, F]):
         return self.partitions is not None
 
     def changed(self) -> None:
-        """Request the number of partitions, because the topic was deleted or re-created.
+        """Request the number of partitions, because the topic was created, deleted, or re-created.
 
         The loaded state is dropped when the roles end.
         """
@@ -177,8 +179,8 @@ class CoordinatorTopic(Generic[T, F]):
             self.resigned(partition, None if taken.leads is None else taken.epoch, now)
 
     def elected(self, partition: int, epoch: int) -> None:
-        """Load a partition that this broker leads now. If this broker already led the partition, the log is unchanged:
-        keep the loaded state. Ignore an epoch that is not newer."""
+        """Load a partition that this broker leads now. If this broker already led it in an earlier epoch, its log is
+        unchanged: keep the loaded state, or continue the load. Ignore an epoch that is not newer."""
         if epoch <= self._seen.get(partition, -1):
             return
         self._seen[partition] = epoch
@@ -212,10 +214,10 @@ class CoordinatorTopic(Generic[T, F]):
         return epoch
 
     def resigned(self, partition: int, epoch: int | None, now: int) -> None:
-        """Give up a partition that this broker no longer leads. `epoch` is None if this broker has no replica either.
-        Ignore an earlier epoch."""
+        """Give up a partition that this broker no longer leads. `epoch` is None if this broker has no role in it any
+        more. Ignore an epoch that is earlier than the newest known one."""
         if epoch is None:
-            self._seen.pop(partition, None)  # A new topic of the same name starts with new epochs.
+            self._seen.pop(partition, None)  # If the topic is re-created, its leader epochs start again.
         elif epoch < self._seen.get(partition, -1):
             return
         else:
@@ -225,7 +227,7 @@ class CoordinatorTopic(Generic[T, F]):
             return
         self._lost(partition, self._state.pop(partition), now)
         for ident in [ident for ident, each in self._writing.items() if each.partition == partition]:
-            # The outcome is up to the new leader. A write that cannot be confirmed counts as refused.
+            # The new leader may or may not have the records. A write that cannot be confirmed counts as refused.
             self._writing.pop(ident).done(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, now)
 
     def resign_all(self, now: int) -> None:
@@ -279,7 +281,7 @@ class CoordinatorTopic(Generic[T, F]):
     # -- writes --------------------------------------------------------------------------------------------
 
     def write(self, partition: int, done: Done) -> AppendId:
-        """Begin a write. `done` is called exactly once."""
+        """Register a write. `done` is called once with the outcome, or never if the coordinator is replaced."""
         self._last_append += 1
         ident = AppendId(self._last_append)
         self._writing[ident] = _Write(partition, done)
@@ -288,7 +290,7 @@ class CoordinatorTopic(Generic[T, F]):
     def appended(self, ident: AppendId, error: ErrorCode, offset: int, now: int) -> None:
         """Handle the outcome of a write. `offset` is that of its first record, if there is no error."""
         write = self._writing.pop(ident, None)
-        if write is not None:  # otherwise the partition was given up, and the write has counted as refused
+        if write is not None:  # otherwise the partition was given up, or a former coordinator made the write
             write.done(error, offset, now)
 
 
@@ -303,7 +305,7 @@ class TopicCoordinator(Protocol[K_contra, E_contra]):
         loading."""
 
     def step(self, ticket: Ticket, ask: K_contra, now: int) -> None:
-        """Handle a request. The ticket is answered exactly once."""
+        """Handle a request. The ticket is answered once, or never if the coordinator is replaced."""
 
     @property
     def deadline(self) -> int:
@@ -318,4 +320,4 @@ class TopicCoordinator(Protocol[K_contra, E_contra]):
         """Apply the transaction marker of a producer."""
 
     def loaded(self, load: Load, now: int) -> None:
-        """Serve a partition whose records have all been replayed. Ignores an obsolete load."""
+        """Serve a partition whose records have all been replayed. Ignore an obsolete load."""

@@ -1,7 +1,7 @@
 """Errors, with the codes of Kafka's protocol.
 
 A client decides by the code alone whether to retry, to refresh its metadata first, or to give up. The text explains the
-failure to people: it is logged, and sent if the response has a field for it.
+failure to people: it may be logged, or sent in a response that has a field for it.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
 
 
 def error_of(number: int) -> ErrorCode:
-    """Return the error with this number; UNKNOWN_SERVER_ERROR if this broker does not know the number."""
+    """Return the error with this number; UNKNOWN_SERVER_ERROR if `ErrorCode` has no such number."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -205,11 +205,11 @@ class KafkaError(Exception):
 
 
 class OffsetOutOfRange(KafkaError):
-    """The log has no records at an offset: they were deleted, or are not appended yet."""
+    """An offset before the log start or after the log end."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, text)
 
 
 class WireError(Exception):
-    """Malformed bytes. The connection must be closed, since the bytes after them cannot be parsed."""
+    """A message from a peer that cannot be parsed, or breaks the protocol. The connection must be closed."""

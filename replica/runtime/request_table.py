@@ -34,22 +34,22 @@ from zab.host.clocks import wall_ms
 
 
 def request_handlers(config: BrokerConfig, parts: BrokerParts, cluster: str, log: Log) -> Handlers:
-    """Return the handlers by API key, as Kafka's `KafkaApis`."""
+    """Return the handlers by API key (Kafka: KafkaApis)."""
     cache, replica_manager, membership = parts.metadata_cache, parts.replica_manager, parts.membership
     inter_broker = config.inter_broker_listener
     group_topic = _coordinator_topic(parts, parts.internal_topics.offsets, log)
     transaction_topic = _coordinator_topic(parts, parts.internal_topics.transactions, log)
 
     def transaction_ended(where: TopicPartition, producer: int, committed: bool, offset: int) -> None:
-        """Report the end of a transaction to the group coordinator if it contains committed offsets."""
+        """Report a committed transaction marker to the group coordinator if it is in the offsets topic."""
         if where.topic == OFFSETS_TOPIC:
             parts.group_coordinator.complete_transaction(where.partition, producer, committed, offset)
 
     def may_be_shortened(topic: str) -> bool:
         """Return whether DeleteRecords may delete records of the topic.
 
-        Unknown topics pass, since they get another error later, and reading their configuration would begin to watch
-        it.
+        Return True for an unknown topic: it gets another error later, and reading its configuration would begin to
+        watch it.
         """
         return topic not in cache.topics or parts.topic_configs[topic].delete
 

@@ -26,7 +26,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 def ignore() -> None:
-    """Do nothing: the default of `Request.placed`, if no request waits until the records have offsets."""
+    """Do nothing: the default of callbacks such as `Request.placed`."""
 
 
 @frozen
@@ -38,7 +38,7 @@ class Request(Generic[Q]):
     host          the client's address
     placed        called by a handler when the records have offsets and only replication is pending: then the
                   connection's next request may be executed. Without the call the next request waits for the response
-    connection    the id of the connection, which differs from all others of the broker
+    connection    the id of the connection, unique among the connections of the broker
     """
 
     api: ApiKey

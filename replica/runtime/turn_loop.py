@@ -1,4 +1,4 @@
-"""The loop that executes the effects of a pure core: the replica manager or a coordinator."""
+"""The loop that executes the effects of a core: of the replica manager or of a coordinator."""
 
 from __future__ import annotations
 

@@ -44,6 +44,8 @@ def decode(data: bytes, name: str, columns: int) -> list[list[str]]:
         raise DamagedLog(f"{name} is not a checkpoint file: its first lines must be a version and a count") from None
     if version != _VERSION:
         raise DamagedLog(f"{name} has version {version}, but only version {_VERSION} is supported")
+    if not data.endswith(b"\n"):  # the last number may have lost digits
+        raise DamagedLog(f"{name} ends in the middle of a line")
     if len(rows) != count:
         raise DamagedLog(f"{name} declares {count} entries, but contains {len(rows)}")
     for row in rows:
@@ -84,7 +86,7 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def encode_metadata(topic_id: bytes) -> bytes:
-    """Encode a topic id of sixteen bytes."""
+    """Return the content of `partition.metadata` for a topic id of 16 bytes."""
     return f"version: 0\ntopic_id: {urlsafe_b64encode(topic_id).decode().rstrip('=')}".encode()
 
 

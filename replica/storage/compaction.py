@@ -44,14 +44,14 @@ class Compaction:
     records_before: int = 0
     records_after: int = 0
     _open: dict[int, int] = field(factory=dict)
-    """The first offset of each transaction that is open at the current place of the pass."""
+    """The first offset of each transaction that is open at the current batch, by producer id."""
     _listed: set[int] = field(factory=set)
     """The marker offsets of the aborted transactions in the transaction indexes."""
 
     # -- the passes before the copy ----------------------------------------------------------------
 
     def note_aborted(self, listed: Iterable[AbortedTxn]) -> None:
-        """Add the transactions of the transaction indexes, including those whose markers follow later."""
+        """Add the aborted transactions of the transaction indexes. Their markers may be after the cleaned part."""
         for each in listed:
             self.aborted.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
             self._listed.add(each.last_offset)
@@ -79,7 +79,8 @@ class Compaction:
                 self.aborted.setdefault(header.producer_id, []).append((start, record.offset))
 
     def has_keys(self, header: Header) -> bool:
-        """Return whether keys of this batch count. Keys of markers and of aborted transactions do not."""
+        """Return whether records of this batch replace earlier ones with the same keys. Markers and records of aborted
+        transactions do not."""
         return not (header.control or self.is_aborted(header))
 
     def note_keys(self, batch: bytes) -> None:
@@ -113,8 +114,8 @@ class Compaction:
         return self._packed(header, kept, expires)
 
     def _stays(self, header: Header, record: Record) -> tuple[bool, bool]:
-        """Return whether a record stays, and whether it is a tombstone or marker, which stays only until the delete
-        horizon of its batch."""
+        """Return whether a record stays, and whether it stays only until the delete horizon of its batch, as tombstones
+        and markers that are not in `binding` do."""
         if header.control:
             return True, record.offset not in self.binding
         if self.is_aborted(header):

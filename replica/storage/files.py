@@ -32,14 +32,15 @@ _ADVICE: Final = {number: text.replace("the server", "the broker") for number, t
 
 
 class StorageFailure(KafkaError):
-    """A log directory, or one log in it, cannot be used any more. Others continue."""
+    """A log directory, or a log or file in it, cannot be used."""
 
     def __init__(self, text: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, text)
 
 
 class DamagedLog(StorageFailure):
-    """Durable data is missing or changed. The rest of the log must not be served as if it were complete."""
+    """A file is malformed, or durable records are missing or changed. A log that lacks durable records must not be
+    served as if it were complete."""
 
 
 class MissingFile(StorageFailure):

@@ -1,7 +1,7 @@
 """Checks of a segment's time index against the segment's batches, before the index is relied on.
 
-An index is only a hint. A damaged entry may cost time, but must never cause a segment to be deleted or a search to skip
-a record. If the batches contradict an index, both indexes are rebuilt.
+An index is only a hint. A damaged entry may cost time, but must never cause a segment to be deleted early or a search
+to skip a record. If the batches contradict an index, both indexes are rebuilt.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def ends_before(segment: LogSegment, timestamp: int) -> bool:
 def greatest(segment: LogSegment) -> tuple[int, int]:
     """Return the greatest timestamp of a segment, and the last offset of the first batch that has it.
 
-    An index entry is accepted if its batch has that timestamp and no later batch has a greater one. The check runs once
-    for each segment, and usually reads only its end.
+    An index entry is accepted if its batch has that timestamp and no later batch has a greater one. The check
+    is repeated only after a truncation, and usually reads only the end of the segment.
     """
     time, offset = segment.greatest()
     if segment.max_is_unchecked:
@@ -38,7 +38,7 @@ def greatest(segment: LogSegment) -> tuple[int, int]:
 
 
 def first_position(segment: LogSegment, timestamp: int) -> int:
-    """Return the start of a batch before which all records have timestamps earlier than `timestamp`."""
+    """Return the position of a batch before which all records have timestamps earlier than `timestamp`."""
     position = _position_before(segment, timestamp)
     if position is None and not segment.indexes_are_rebuilt:
         segment.rebuild()
@@ -62,8 +62,8 @@ def _position_before(segment: LogSegment, timestamp: int) -> int | None:
 
 
 def _is_at_the_end(segment: LogSegment, time: int, offset: int) -> bool:
-    """Return whether the batch of `offset` is among the last ones, and proves `time` to be the greatest timestamp. Load
-    no index, since a log may have thousands of segments."""
+    """Check only the last batches: return whether the batch of `offset` is among them and has the timestamp `time`, and
+    none of them has a later one. Load no index, since a log may have thousands of segments."""
     try:
         return _none_is_later(segment, _last_position(segment), time, offset)
     except DamagedLog:
@@ -90,7 +90,7 @@ def _none_is_later(segment: LogSegment, position: int, time: int, offset: int) -
 
 
 def _last_position(segment: LogSegment) -> int:
-    """Return the start of one of the last batches, from the last entry of the offset index; 0 without a valid entry."""
+    """Return the position of one of the last batches, from the last entry of the offset index; 0 if there is none."""
     try:
         file = segment.handles.files.open(segment.path(INDEX))
     except MissingFile:

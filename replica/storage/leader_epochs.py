@@ -83,7 +83,7 @@ class LeaderEpochFileCache:
             self.changed = True
 
     def truncate_from_start(self, offset: int) -> None:
-        """Remove epochs that ended before this offset. The last one that started before it keeps its start.
+        """Remove epochs that ended before this offset. The last epoch that started before this offset keeps its start.
 
         A replica with records of a removed epoch must receive the answer that the epoch ended before this log starts.
         If the answer were this offset itself, the replica's records up to here would seem to be the same history.

@@ -3,7 +3,7 @@
 `replica.core.partitions.log_policy` chooses the log, and `compaction` the records to keep.
 
 A round first reads the dirty part and records the last offset of each key, up to `KEYS_MAX` keys. Then it copies the
-closed segments up to there, without records that a later one replaces. Each copy is made durable beside the log,
+closed segments up to there, without the records that `compaction` removes. Each copy is made durable beside the log,
 and then renamed to `.swap`. If a crash interrupts the replacement after that rename, the next start finishes it.
 """
 
@@ -63,8 +63,8 @@ def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KE
     """Clean one log once. This may run concurrently with appends: it takes the log's lock only to list the segments and
     to replace them.
 
-    If the log is truncated or segments are deleted meanwhile, some segments may remain as they are, and the result's
-    `upto` is the first dirty offset. Raises `DamagedLog` or `MissingFile` if the log is damaged.
+    If the log is truncated or segments are deleted meanwhile, some segments may remain as they are. In that case the
+    result's `upto` is the first dirty offset. Raises `DamagedLog` or `MissingFile` if the log is damaged.
     """
     handles = Handles(log.segments.files, open_max=4)
     try:
@@ -115,7 +115,7 @@ class _Round:
 
     segments     the closed segments up to the end of the dirty part
     found        the dirty part that `examine_log` measured
-    aborted      the aborted transactions in the log's transaction indexes, including those whose markers follow later
+    aborted      the aborted transactions in the log's transaction indexes; their markers may be after the dirty part
     compaction   the choice of the records to keep
     given_up     True if a segment changed meanwhile and was not cleaned: the next round starts at the same offset
     """

@@ -26,8 +26,8 @@ DELETE: Final = "-delete"
 FUTURE: Final = "-future"
 STRAY: Final = "-stray"
 _META_VERSIONS: Final = ("0",)
-"""The supported versions of `meta.properties`. Version 1 belongs to Kafka without ZooKeeper, whose directories contain
-a metadata log."""
+"""The supported versions of `meta.properties`. Version 1 is written by Kafka without ZooKeeper; such a directory may
+contain a metadata log."""
 CLOSING_THREADS: Final = 8
 
 
@@ -45,13 +45,14 @@ class LogDirectory:
     """A directory of `log.dirs`.
 
     logs                     the logs in use
-    damaged                  logs that could not be opened or went offline, with the reason; none is in `logs`
+    damaged                  logs that could not be opened, or went offline without a failure of the directory, with the
+                             reason; none is in `logs`
     high_watermarks, cleaned, _recovery_points, _start_offsets   the offsets of the checkpoint files
     was_clean                True if the previous process closed all logs of the directory cleanly
     previous_broker_epoch    broker epoch of that process; -1 if it is unknown
     notes                    messages about the start, for the operator
     _points_lost             True if the recovery points could not be read
-    _gone                    partitions without a log that the checkpoint files may still name
+    _gone                    partitions that have no log, but may still be in the checkpoint files
     _deletions               renamed folders of deleted logs, each with the time when its deletion is due
     """
 
@@ -79,7 +80,8 @@ class LogDirectory:
     # -- at the start ------------------------------------------------------------------------------
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
-        """Write `meta.properties`, or raise `StorageFailure` if it names another broker or cluster."""
+        """Write `meta.properties` if it is missing. Raises `StorageFailure` if it is invalid or names another broker or
+        cluster."""
         path = f"{self.files.where}/{META}"
         try:
             found = decode_identity(read_all(self.files, META), path, _META_VERSIONS)
@@ -172,7 +174,7 @@ class LogDirectory:
         return log
 
     def _check_metadata(self, log: UnifiedLog, path: str) -> None:
-        """Let the first flush sync a valid topic id file. Delete a malformed one.
+        """Let the first flush sync a valid `partition.metadata`. Delete a malformed one.
 
         A power loss before the first flush may have left the file empty.
         """
@@ -208,7 +210,7 @@ class LogDirectory:
             return None
 
     def take_offline(self, partition: TopicPartition, why: str) -> None:
-        """Stop using a log whose state in memory may be half changed.
+        """Stop using a log that has failed: its state in memory may be half changed.
 
         Its recovery point is not moved, and the clean shutdown marker is not written, so the next start checks the
         records after the recovery point.
@@ -306,7 +308,7 @@ class LogDirectory:
         )
 
     def lower_start(self, partition: TopicPartition, offset: int) -> None:
-        """Lower the recorded start of a log whose start offset has decreased."""
+        """Lower the recorded log start offset to this offset, at which the log starts now."""
         self._lower(partition, offset, [(files_of.START_OFFSETS, self._start_offsets)])
 
     def _lower(

@@ -54,8 +54,8 @@ class LogFlusher:
     names_changed    True if the folder may have file names that are not durable yet
     _metadata        other files in the folder that the next flush must sync before it moves the recovery point
     _pending         unfinished flushes, in several threads
-    _idle_since_ms   the time from which `flush.ms` counts, set by `is_due`; None: not called since the last
-                     completed flush
+    _idle_since_ms   the time from which `flush.ms` counts, set by `is_due`; None: `is_due` was not called
+                     since the last completed flush
     _flushed_bytes   the segments' `appended_bytes` when the last flush began
     """
 
@@ -93,12 +93,12 @@ class LogFlusher:
         self.names_changed = True
 
     def truncated(self, offset: int) -> None:
-        """Lower the recovery point for a truncation to this offset, which follows."""
+        """Lower the recovery point to this offset, if it is higher, before records from there on are truncated."""
         self.recovery_point = min(self.recovery_point, offset)
         self.truncations += 1
 
     def restarted_at(self, offset: int) -> None:
-        """Start again at this offset, after all records were deleted."""
+        """Set the recovery point to this offset, at which the log starts anew without records."""
         self.recovery_point = offset
 
     # -- the steps of a flush ----------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """Recovery of a log at the start of a broker (Kafka: LogLoader).
 
-Everything before the recovery point was durable. If some of it is missing, the log is damaged and is not served. After
-it, records need not be durable: a power loss may keep or lose any sector of a write. Flushed records may be there, too,
-because the recovery point on disk can be a minute old. So each batch there is checked, and the log is cut, with a note,
-at the first one that is incomplete, invalid or out of order. The remaining batches are written again, because a failed
-sync may have left them only in the page cache.
+Everything before the recovery point was durable. If some of it is missing, the log is damaged and is not served. Beyond
+the recovery point, records need not be durable: a power loss may keep or lose any sector of a write. Flushed records
+may be there, too, because the recovery point on disk can be a minute old. So each batch there is checked, and the log
+is cut, with a note, at the first one that is incomplete, invalid or out of order. The remaining batches are written
+again, because a failed sync may have left them only in the page cache.
 
 The files beside the batches are hints. Indexes, leader epochs, producer state and transaction indexes are rebuilt from
 the batches if they are missing or invalid.

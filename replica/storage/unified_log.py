@@ -523,21 +523,21 @@ class UnifiedLog:
             if offset < self._start:
                 self.truncate_fully_and_start_at(offset)
                 return
-            self.half_changed = True
             if offset < self._end:
-                self._end = self._truncate_segments(offset)
-                offset = self._end
-                if offset < self._start:  # the log start offset was inside the truncated batch
-                    self._start = offset
-                    self._checkpoints.lower_start(offset)
+                segment, position = self.segments.truncation_point(offset)
+                if segment.end_before(position) < self._start:  # one batch contains both offsets
+                    self.truncate_fully_and_start_at(self._start)
+                    return
+                self.half_changed = True
+                offset = self._end = self._truncate_segments(segment, position, offset)
                 self.producers = self.snapshots.state_at(self._end) if len(self.producers) else ProducerStateManager()
+            self.half_changed = True
             self.epochs.truncate_from_end(offset)
             self._write_epochs()
             self.half_changed = False
 
-    def _truncate_segments(self, offset: int) -> int:
+    def _truncate_segments(self, segment: LogSegment, position: int, offset: int) -> int:
         """Truncate segments, transaction index and snapshots. Return the new end offset."""
-        segment, position = self.segments.truncation_point(offset)
         self._before_truncation(segment.end_before(position))
         self.segments.truncate(segment, position, offset)
         if segment.has_aborted:

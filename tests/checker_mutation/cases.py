@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from random import Random
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 
 from harness.checkers import linear
 from harness.checkers.controller.facts import Fact
+from harness.checkers.partitions import producers
 from harness.checkers.partitions.copies import ident_of
 from harness.checkers.records.history import History as OfRecords
 from harness.checkers.store import judge, watch_tables
@@ -25,6 +26,7 @@ from harness.checkers.store.case import Case as Prepared
 from harness.checkers.store.linearize import operations
 from harness.history import History, WatchFired
 from kraft_controller.core.names import TopicId
+from tests.checker_mutation import unit_tests
 from tests.histories import algebra, controller, limits, liveness, oracle, partitions, transactions, verdicts, zab
 from tests.histories.controller import settled
 from tests.histories.corrupt import CORRUPTIONS
@@ -66,8 +68,23 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "records": _named("checkers.records", "case groups judge lost members polls values verify"),
     "transactions": _named("checkers", "transactions"),
+    "disturbances": (*_named("checkers", "disturbances"), "harness.budgets"),
+    "brokers": _named(
+        "checkers.partitions", "fetch_sessions group_replies lag observed positions producers stability waiting"
+    ),
 }
 """The modules of each group."""
+
+
+BROKERS: Final = (
+    "test_fetch_sessions_checker",
+    "test_group_replies",
+    "test_lag",
+    "test_positions_checker",
+    "test_producers_checker",
+    "test_stability",
+    "test_waiting",
+)
 
 
 @frozen
@@ -273,7 +290,17 @@ def partitions_corpus() -> Actions:
     yield from at_rest.actions()
     yield from assignments.actions()
     yield from cleaning.actions()
-    for example in partitions.EXAMPLES.values():
+    yield from _examples(partitions.EXAMPLES.values())
+
+
+def brokers_corpus() -> Actions:
+    yield from unit_tests.actions(BROKERS)
+    invariants = producers.REPLIES, producers.BY_VALUE
+    yield from _examples(each for each in partitions.EXAMPLES.values() if each.breaks in invariants)
+
+
+def _examples(examples: Iterable[partitions.Example]) -> Actions:
+    for example in examples:
         for so in (False, True):
             yield f"{example.name}{'' if so else ', not'}", _partitions_result(example, so)
 
@@ -303,4 +330,6 @@ CORPORA: Final[dict[str, Callable[[], Actions]]] = {
     "partitions": partitions_corpus,
     "records": records_corpus,
     "transactions": transactions.actions,
+    "disturbances": partial(unit_tests.actions, ("test_disturbances", "test_budgets")),
+    "brokers": brokers_corpus,
 }

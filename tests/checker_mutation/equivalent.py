@@ -131,6 +131,22 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.partitions.copies common: never `one[since:least] == other[since:least]`": (
         "compares records one by one: slower, with the same result"
     ),
+    "checkers.partitions.lag Led.sample: `end >= self.ends[-1]` for `end > self.ends[-1]`": (
+        "the first of several samples with the same log end counts"
+    ),
+    "checkers.partitions.producers ProducerModel.read: 2 for 1 in `1 << 30`": (
+        "no log of a run has as many bytes as that"
+    ),
+    "checkers.partitions.producers ProducerModel.read: 31 for 30 in `1 << 30`": (
+        "no log of a run has as many bytes as that"
+    ),
+    # -- disturbances ------------------------------------------------------------------------------------
+    "checkers.disturbances VotesBeginWithTheCandidate.heard_notification: 1 for 0 in `message.leader < 0`": (
+        "no server has the id 0"
+    ),
+    "checkers.disturbances VotesBeginWithTheCandidate.heard_notification: `message.leader <= 0` for"
+    " `message.leader < 0`": "no server has the id 0",
+    "budgets exceeded: 1 for 0 in `recovery.counts.get(counter, 0)`": "every bound is at least 1",
     # -- brokers' clients ----------------------------------------------------------------------------------
     "checkers.records.case _Preparing._answer: without `isinstance(answer, Acked)` in `isinstance(answer, Acked) and"
     " made.acknowledged and (answer.offset != NOWHERE)`": "only acknowledged writes have this property",

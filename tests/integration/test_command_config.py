@@ -37,7 +37,8 @@ UNBELIEVED = "the broker requires a client certificate, and did not accept one f
 
 def answering(number: int) -> Handlers:
     async def metadata(request: Request[Any]) -> Any:
-        return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": number}], "controller_id": 1, "topics": []}
+        unknown = [{"error_code": 3, "name": topic["name"], "partitions": []} for topic in request.body["topics"] or ()]
+        return {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": number}], "controller_id": 1, "topics": unknown}
 
     async def groups(request: Request[Any]) -> Any:
         return {"error_code": 0, "groups": [{"group_id": f"of {request.principal}", "group_state": "Empty"}]}

@@ -61,7 +61,10 @@ async def answer_to(server: Server, port: int, data: bytes) -> bytes:
     ("data", "says"),
     [
         (hello(ensemble="other"), "it belongs to the ensemble 'other', this server to 'zab'"),
-        (hello(version=VERSION + 1), f"it speaks version {VERSION + 1} of the peer protocol, this server {VERSION}"),
+        (
+            hello(version=VERSION + 1),
+            f"it speaks version {VERSION + 1} of the peer protocol, and this server version {VERSION}",
+        ),
         (hello(purpose="election"), "it connects for 'election', and this port is for 'learner'"),
         (hello(server=1), "it claims to be server 1, which is this server"),
     ],

@@ -226,7 +226,7 @@ async def test_a_lock_is_given_up_when_the_connection_is_lost_if_so_wished(tmp_p
         leader = await running.leader()
         mine, other = (sid for sid in running.servers if sid != leader)
         async with running.servers[mine].session(timeout_ms=20_000) as session:
-            with pytest.raises(Lost, match="the connection is lost"):
+            with pytest.raises(Lost, match="the connection was lost"):
                 async with Lock(session, "/l", settings=settings):
                     await running.stop(other)
                     await running.stop(leader)
@@ -244,7 +244,7 @@ async def test_a_connection_that_is_back_in_time_is_no_loss(tmp_path: Path, stat
                 await trio.sleep(0.45)
                 session._state_changes.report(SessionState.CONNECTED)
                 await trio.sleep(0.01)
-        with pytest.raises(Lost, match="the connection is lost"):
+        with pytest.raises(Lost, match="the connection was lost"):
             async with lock:
                 session._state_changes.report(state)
                 await trio.sleep_forever()
@@ -286,7 +286,7 @@ async def test_lost_block_ends_at_once_and_its_node_is_removed_later(tmp_path: P
             return await real(op, *arguments, **options)
 
         session._ask = ask  # type: ignore[method-assign]
-        with pytest.raises(Lost, match="could not be reached" if well else "the connection is lost"):
+        with pytest.raises(Lost, match="could not be reached" if well else "the connection was lost"):
             async with Lock(session, "/l", settings=settings):
                 session._state_changes.report(SessionState.SUSPENDED)
                 if not well:
@@ -316,7 +316,7 @@ async def test_a_lock_is_given_up_before_the_session_can_be_over(tmp_path: Path)
                     session._state_changes.report(state)
 
         async with trio.open_nursery() as nursery:
-            with pytest.raises(Lost, match="the connection is lost"):
+            with pytest.raises(Lost, match="the connection was lost"):
                 async with Lock(session, "/l", settings=RecipeSettings(suspended_ms=1_000_000)):
                     assert isinstance(session, InProcessSession)
                     session._state_changes.report(SessionState.SUSPENDED)

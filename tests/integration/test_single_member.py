@@ -397,7 +397,7 @@ async def test_damage_without_other_servers_fails_the_start(tmp_path: Path) -> N
 
 
 async def test_lost_directory_of_a_single_member_is_reported_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(DamagedError, match="autocreate=False"):
+    with pytest.raises(DamagedError, match="autocreate is False"):
         async with open_member(Recorder(), tmp_path, storage=StorageSettings(autocreate=False)):
             raise AssertionError("it must not open")
 

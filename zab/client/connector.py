@@ -115,7 +115,7 @@ class Connector:
         """
 
     def _connect_s(self, addresses: int = 1) -> float:
-        """Return the longest duration of an attempt at one of a host's addresses."""
+        """Return the timeout of one attempt to resolve a host, or to connect to one of its addresses, in seconds."""
         usual_s = (self._settings.connect_ms or self._machine.granted.timeout_ms / len(self._hosts)) / 1000
         return usual_s if self._first_s is None else min(usual_s, max(self._first_s / addresses, TRY_S_MIN))
 

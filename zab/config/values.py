@@ -21,7 +21,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class Adjusted(ValueError):
-    """ZooKeeper or Kafka accepts this value but uses another, `counts`. So does this server; the text is a warning."""
+    """The value is accepted, as by ZooKeeper or Kafka, but `counts` is used in its place. The text is a warning."""
 
     def __init__(self, counts: object, why: str) -> None:
         super().__init__(why)

@@ -60,7 +60,8 @@ class WrongVersion(ConfigError):
 class NewConfigNoQuorum(ConfigError):
     """Too few voters of the new membership follow the leader and are synced. Start them first.
 
-    A server that still follows as an observer does not count.
+    A server that still follows as an observer does not count, nor does one that may have lost promises, such as one
+    that was started on an empty directory with `autocreate=False`.
     """
 
 

@@ -1,4 +1,4 @@
-"""Plan the synchronization of a learner from the outline of the leader's history and the learner's last zxid."""
+"""Choose how to synchronize a learner, by the outline of the leader's history and the learner's last zxid."""
 
 from __future__ import annotations
 

@@ -145,9 +145,9 @@ def _number(level: str | int) -> int:
 
 
 def shown(value: object) -> str:
-    """Return the value as text; its `repr` if the text is empty or has blanks, `=`, quotes or unprintable characters.
+    """Return `str(value)`, quoted if it is empty or has whitespace, `=`, quotes or unprintable characters.
 
-    Strangers choose names that end up in logs, and terminals obey escape sequences.
+    Clients choose names that are logged. Unquoted they could imitate fields, or send escape sequences to a terminal.
     """
     text = str(value)
     plain = text.isprintable() and not any(char.isspace() or char in "=\"'" for char in text)

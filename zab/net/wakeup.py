@@ -6,7 +6,7 @@ import trio
 
 
 class Wakeup:
-    """A flag that one task waits for. `ring` may be called anywhere in the loop, before `wait` and repeatedly.
+    """A flag that one task waits for. Any task of the event loop may call `ring`, also before `wait`, and repeatedly.
 
     A caller that is awake already may do the work in place of the waiting task: between `hold` and `release`, `ring`
     wakes no task, and `answer` returns whether `ring` was called. A ring without an answer wakes the task at `release`.

@@ -25,7 +25,7 @@ from zab.store.paths import child_of, parent_of
 
 @checks_methods
 class Semaphore(Holdable):
-    """A semaphore admits as many holders as it has leases, in order of arrival. It shares its nodes with kazoo's.
+    """A semaphore admits as many holders as it has leases, in order of arrival. kazoo's may use the same nodes.
 
     All users must name the same number of leases. To change the number, delete the node while no lease is held. Use the
     semaphore as `async with`, or call `hold`.
@@ -92,5 +92,5 @@ class Semaphore(Holdable):
             raise ConfigError(f"the semaphore at {self.path} has {leases} leases, not {self.leases}")
 
     async def holders(self) -> list[str]:
-        """Return the identifiers of the lease holders, in no order."""
+        """Return the identifiers of the lease holders, in no particular order."""
         return await texts(self.session, self.path)

@@ -35,7 +35,7 @@ async def block_nursery() -> AsyncIterator[trio.Nursery]:
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         failure = group
-    # Outside of the handlers, so that an error of the block is raised without an extra context.
+    # Outside of the handlers, so that an error of the block is raised without a `__context__`.
     if failure is not None and (ended is None or not _is_cancelled(failure)):
         if ended is None or _is_cancelled(ended):
             raise sole_error(failure) from None

@@ -132,7 +132,8 @@ class LearnerSync:
             self._log.say("log_unreadable", "warning", peer=link.peer, why=error)
             self._log_starts(item.until)
             link.cut(f"the log is not readable: {error}")
-            await trio.lowlevel.checkpoint_if_cancelled()  # as above: the history would have a gap
+            # Later items would leave a gap in the learner's history.
+            await trio.lowlevel.checkpoint_if_cancelled()
 
     def _frames(self, item: SnapshotToSend | SendRest | SendLog) -> Iterator[bytes]:
         if isinstance(item, SendLog):

@@ -90,7 +90,8 @@ class AdminAccess:
     def _log_in(self, authorization: str | None, host: str, now: Millis) -> ClientAuthentication | Refusal:
         """Return the caller with the identities that it has proved, or the refusal to send.
 
-        `authorization` is like `digest user:password`: a scheme of auth requests, and its credentials.
+        `authorization` is like `digest user:password`: a scheme of auth requests, and its credentials. Each character
+        stands for one byte, as in HTTP.
         """
         if authorization is None:
             return Refusal(HTTPStatus.UNAUTHORIZED, "Auth info is missing for the command")
@@ -99,7 +100,7 @@ class AdminAccess:
         if not self._clients.throttles.logins.may_try(caller.host, now):
             why = "Not checked: too many logins from this address failed just now; try again later"
             return Refusal(HTTPStatus.TOO_MANY_REQUESTS, why)
-        if caller.authenticate(scheme, credentials.encode()) is not Verdict.PROVED:
+        if caller.authenticate(scheme, credentials.encode("latin-1")) is not Verdict.PROVED:
             return self._distrust(caller, now, HTTPStatus.UNAUTHORIZED, "Not authenticated")
         return caller
 

@@ -96,7 +96,7 @@ class ClientService:
             requests.post,
             random_bytes,
         )
-        """The sessions of the ensemble, and those that only this server knows."""
+        """The global sessions of the ensemble, and the local ones of this server."""
         self.tracker = SessionTracker(self, settings.tick_ms, clock_ms(), bounds.report_sessions_max)
         """The last activity of sessions, and the time at which each expires."""
         self._reaper = ContainerReaper(

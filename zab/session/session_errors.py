@@ -63,7 +63,7 @@ class QuotaExceeded(StoreError):
 
 
 class NotReadOnly(StoreError):
-    """The server that this session is connected to can only be read from. Wait for the state CONNECTED."""
+    """The server that this session is connected to is in read-only mode. Wait for the state CONNECTED."""
 
 
 class EphemeralOnLocalSession(StoreError):
@@ -87,7 +87,7 @@ class ReconfigDisabled(StoreError):
 
 
 class Throttled(StoreError):
-    """The request waited too long in a busy server, or would create statistics of a quota too soon after others.
+    """The request waited too long in a busy server, or would set a quota too soon after another was set.
 
     It was not carried out. Try again later, at a lower rate.
     """

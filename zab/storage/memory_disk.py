@@ -373,12 +373,12 @@ class MemoryDisk:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Let a checker read the disk without injected failures, and without counting its calls."""
-        kept = self.errors, self._failures, dict(self.counts)
-        self.errors, self._failures = self._new_errors(), {}
+        kept = self.errors.failed, self._failures, dict(self.counts)
+        self.errors.failed, self._failures = None, {}
         try:
             yield
         finally:
-            self.errors, self._failures, self.counts = kept
+            self.errors.failed, self._failures, self.counts = kept
 
     # -- bookkeeping of calls -----------------------------------------------------------------------
 

@@ -259,12 +259,15 @@ def check_curable(recovered: Recovered, given: Ensemble, me: ServerId, path: obj
     ensemble = saved if saved is not None and saved.version > given.version else given
     if recovered.voting or set(ensemble.voters) - {me}:
         return
-    what = "the directory holds no complete history; with autocreate=False, an empty directory counts as a lost history"
+    what = (
+        "the directory holds no complete history: it was empty and autocreate is False (`db.autocreate` in zoo.cfg), "
+        "or the transfer of a leader's snapshot was interrupted"
+    )
     how = ""
     if recovered.damage:
         what = "; ".join(line.removesuffix(f"; {REMEDY}") for line in recovered.damage)
         how = f"save the consistent part of a store with `zab log repair {path} NEW_DIRECTORY`, "
     raise DamagedError(
         f"{path}: {what}. Server {me} is the only voter, so no other server can send it a snapshot: "
-        f"{how}restore the directory from a copy, or start again with an empty one"
+        f"{how}restore the directory from a copy, or start again with an empty one and with autocreate"
     )

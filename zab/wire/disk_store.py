@@ -210,7 +210,7 @@ def departure(store: Store) -> Iterator[bytes]:
 
 
 def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
-    """Yield a snapshot file from a snapshot of our store.
+    """Yield a ZooKeeper snapshot file, made from a snapshot of our store.
 
     `again()` returns the snapshot's chunks from the beginning. They are read twice, because they may be too large for
     the memory: the first pass numbers the ACLs, which stand before the nodes in the file.

@@ -189,7 +189,7 @@ def decode(channel: Channel, payload: bytes) -> Any:
     if shape is None:
         raise WireError(f"tag {parts[0]} is not allowed on this link ({channel.name.lower()})")
     if shape.type in (Hello, Welcome) and len(parts) > 1 and parts[1] != VERSION:
-        raise WrongPeer(f"it speaks version {parts[1]!r:.40} of the peer protocol, this server {VERSION}")
+        raise WrongPeer(f"it speaks version {parts[1]!r:.40} of the peer protocol, and this server version {VERSION}")
     kinds = shape.kinds
     if len(parts) != len(kinds) + 1:
         raise WireError(f"{shape.type.__name__} has {len(kinds)} fields, not {len(parts) - 1}")

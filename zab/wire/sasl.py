@@ -186,7 +186,7 @@ class DigestServer:
         if not hmac.compare_digest(_one(directives, "nonce"), self._nonce):
             raise SaslError("not the nonce of this exchange: a replay, or the response to another challenge")
         if _one(directives, "nc") != _FIRST_USE:
-            raise SaslError("the nonce count is not 1: the nonce was used before")
+            raise SaslError("the nonce count is not 00000001: a nonce may be used only once")
         if _one(directives, "qop", b"auth").lower() != b"auth":
             raise SaslError("only qop=auth is supported")
         realm = _text(_one(directives, "realm", b""))

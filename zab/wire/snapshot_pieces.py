@@ -1,7 +1,7 @@
 """Snapshot chunks that are larger than a frame: cut by the sender, joined by the receiver.
 
 The state machine chooses the boundaries of chunks: `restore` receives exactly the chunks that `snapshot` made. A chunk
-may be larger than a frame, so the link carries it in pieces, which the state machine never receives.
+may be larger than a frame, so the link carries it in pieces, joined before the state machine receives it.
 """
 
 from __future__ import annotations

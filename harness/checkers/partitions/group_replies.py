@@ -22,6 +22,7 @@ from attrs import define, field, frozen
 from harness.checkers.oracle_state import Violation
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import (
+    NO_GENERATION,
     Ask,
     Commit,
     Committed,
@@ -73,7 +74,7 @@ class _Member:
 class _Group:
     """The certain facts about one group in one term of its coordinator."""
 
-    generation: int = -1
+    generation: int = NO_GENERATION
     leader: str = ""
     listed: set[str] | None = None
     """The members that the leader received; None if it received no list. A loaded group has none, because a join of its
@@ -100,14 +101,14 @@ class _Group:
         """Return whether the group certainly has its generation, and no rebalance has begun."""
         return (
             self.listed == set(self.members)
-            and not (self.disturbed or self.static or self.joining)
+            and not (self.disturbed or self.joining)
             and all(each.synced and now < each.renewed_min + each.session_ms for each in self.members.values())
         )
 
     def is_completing(self) -> bool:
         """Return whether all members certainly wait for the leader's assignment."""
         return self.listed is not None and not (
-            self.disturbed or self.static or self.joining or any(each.synced for each in self.members.values())
+            self.disturbed or self.joining or any(each.synced for each in self.members.values())
         )
 
 
@@ -141,9 +142,7 @@ class GroupReplies:
     # -- requests ----------------------------------------------------------------------------------------------
 
     def requested(self, ticket: Ticket, ask: Ask, now: int) -> None:
-        name = _group_of(ask)
-        group = None if name is None else self._group(name)
-        if name is None or group is None:
+        if (name := _group_of(ask)) is None or (group := self._group(name)) is None:
             return
         identity = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
         group.static |= identity is not None and identity.instance is not None
@@ -195,13 +194,13 @@ class GroupReplies:
         if request is None:
             return
         found = self._groups.get(request.group)
-        if found is None or found[0] != request.term or self._term_of(request.group) != request.term:
+        if found is None or self._term_of(request.group) != request.term:
             return
         group = found[1]
         match request.ask, reply:
             case Join() as join, Joined():
                 group.joining.pop(ticket, None)
-                self._ends(group, join.identity, now, reply.error is E.NONE)
+                self._ends(group, join.identity, now)
                 self._judge(request, group, join.identity, reply.error)
                 if (
                     request.granted
@@ -216,10 +215,10 @@ class GroupReplies:
                 if reply.error is E.NONE and not group.static:
                     self._joined(request.group, group, join, reply, now)
             case Sync(identity), Synced():
-                self._ends(group, identity, now, reply.error is E.NONE)
+                self._ends(group, identity, now)
                 self._judge(request, group, identity, reply.error)
                 if reply.error is E.NONE and not group.static:
-                    self._synced(request.group, group, identity, reply)
+                    self._synced(request.group, group, identity, reply, now)
             case Heartbeat(identity), HeartbeatAnswered(error):
                 self._judge(request, group, identity, error)
                 if (
@@ -230,13 +229,13 @@ class GroupReplies:
                     self._violated(
                         REBALANCE, request.group, f"the heartbeat of {identity.member} succeeds while joins wait"
                     )
-                if error in (E.NONE, E.REBALANCE_IN_PROGRESS) and identity.member in group.members:
-                    group.members[identity.member].renewed_min = now
                 if error is not E.NONE:
                     group.disturbed = True
+                elif (member := group.members.get(identity.member)) is not None:
+                    member.renewed_min = now
             case Commit(identity), Committed(errors) if errors:
                 error = next((each for each in errors.values() if each in REFUSALS), E.NONE)
-                if error is not E.NONE or all(each is E.NONE for each in errors.values()):
+                if error is not E.NONE or E.NONE in errors.values():
                     self._judge(request, group, identity, error)
             case Leave(), MembersLeft(E.NONE, each):
                 for leaver, error in each:
@@ -289,7 +288,7 @@ class GroupReplies:
         if reply.generation < group.generation:
             self._violated(GENERATION, name, f"generation {reply.generation} follows generation {group.generation}")
         if reply.generation > group.generation:
-            group.is_followed = group.generation >= 0
+            group.is_followed = group.generation != NO_GENERATION
             group.generation, group.leader, group.protocol = reply.generation, reply.leader, reply.protocol
             group.members, group.assignments, group.listed = {}, None, None
             group.disturbed = False
@@ -307,35 +306,35 @@ class GroupReplies:
                 self._violated(JOINED, name, f"generation {reply.generation} lacks its leader {reply.member}")
         elif reply.members:
             self._violated(JOINED, name, f"{reply.member} is not the leader, but receives the members")
-        known = group.members.get(reply.member)
-        member = group.members[reply.member] = _Member(ask.session_timeout_ms, now, now)
-        if known is not None:
-            member.synced, member.pending = known.synced, known.pending
+        member = group.members.setdefault(reply.member, _Member(ask.session_timeout_ms, now, now))
+        member.session_ms = ask.session_timeout_ms
 
-    def _synced(self, name: str, group: _Group, identity: GroupIdentity, reply: Synced) -> None:
-        if identity.generation == group.generation and identity.member in group.members:
-            group.members[identity.member].synced = True
-            group.has_requested.discard(identity.member)
-            given = b"" if group.assignments is None else group.assignments.get(identity.member, b"")
-            if group.assignments is not None and reply.assignment != given:
-                what = f"{identity.member} receives {reply.assignment!r} in generation {identity.generation}"
-                self._violated(ASSIGNMENT, name, f"{what}, but leader {group.leader} sent {given!r}")
+    def _synced(self, name: str, group: _Group, identity: GroupIdentity, reply: Synced, now: int) -> None:
+        member = group.members.get(identity.member)
+        if member is None or identity.generation != group.generation:
+            return
+        member.synced, member.renewed_min = True, now
+        group.has_requested.discard(identity.member)
+        sent = group.assignments
+        if sent is not None and reply.assignment != (given := sent.get(identity.member, b"")):
+            what = f"{identity.member} receives {reply.assignment!r} in generation {identity.generation}"
+            self._violated(ASSIGNMENT, name, f"{what}, but leader {group.leader} sent {given!r}")
 
     def _begins(self, group: _Group, identity: GroupIdentity) -> None:
         if (member := group.members.get(identity.member)) is not None:
             member.pending += 1
 
-    def _ends(self, group: _Group, identity: GroupIdentity, now: int, renews: bool) -> None:
+    def _ends(self, group: _Group, identity: GroupIdentity, now: int) -> None:
         if (member := group.members.get(identity.member)) is not None:
             member.pending = max(member.pending - 1, 0)
             member.renewed_max = now
-            if renews:
-                member.renewed_min = now
 
     def _overdue(self, name: str, group: _Group, now: int) -> None:
-        longest = max((join.rebalance_timeout_ms for join, _ in group.joining.values()), default=0)
+        if not group.joining or group.static:
+            return
+        longest = max(join.rebalance_timeout_ms for join, _ in group.joining.values())
         for join, since in group.joining.values():
-            if now - since > 2 * longest + SLACK_MS and not group.static:
+            if now - since > 2 * longest + SLACK_MS:
                 self._violated(
                     IN_TIME,
                     name,

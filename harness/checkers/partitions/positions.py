@@ -79,7 +79,7 @@ class Positions:
 
     def _check_replaced(self, broker: Broker, ask: Commit) -> None:
         serving = self._serving(broker, ask.identity.group)
-        if serving is not None and any(late is ask and (one, epoch) == serving for late, one, epoch in self._replaced):
+        if any(late is ask and (one, epoch) == serving for late, one, epoch in self._replaced):
             member = ask.identity
             what = f"accepts a commit of {member.member} in {member.group}, which was replaced as {member.instance}"
             raise Violation(REPLACED, f"broker {broker.id} {what}")
@@ -125,13 +125,16 @@ class Positions:
     def _is_member(self, broker: Broker, truth: Truth, group: str, generation: int, place: int) -> None:
         key = group_records.encode_key(GroupRecord(group, None))
         for record in truth.committed[:place]:
-            saved = group_records.decode(record.key, record.value) if record.key == key and record.value else None
-            if isinstance(saved, GroupRecord) and saved.saved is not None and saved.saved.generation > generation:
-                raise Violation(
-                    FENCED,
-                    f"{truth.key}: broker {broker.id} accepts a commit of generation {generation} of {group}, "
-                    f"which is in generation {saved.saved.generation}",
-                )
+            if record.key == key and record.value:
+                found = group_records.decode(key, record.value)
+                assert isinstance(found, GroupRecord)
+                assert found.saved is not None
+                if found.saved.generation > generation:
+                    raise Violation(
+                        FENCED,
+                        f"{truth.key}: broker {broker.id} accepts a commit of generation {generation} of {group}, "
+                        f"which is in generation {found.saved.generation}",
+                    )
 
     def _known(self, truth: Truth, key: bytes) -> _Acknowledged:
         known = self._acknowledged.get((truth.key, key))

@@ -20,7 +20,7 @@ from harness.checkers.partitions.replicas import log_of
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.partitions.leader_role import LeaderRole
-from replica.core.partitions.partition_log import PartitionLog
+from replica.core.partitions.partition import Partition
 from replica.core.replica_messages import Produced
 
 REPLIES: Final = "a leader answers idempotent producers as its log requires"
@@ -29,7 +29,6 @@ BY_VALUE: Final = "the value of an idempotent send is committed once"
 BATCHES: Final = 5
 """The number of a producer's last batches that a leader recognizes when they are sent again."""
 _HEADER: Final = Struct(">qiibIhiqqqhii")
-_CONTROL: Final = 0x20
 _PREFIX: Final = 12
 """The bytes before those that a batch's length counts."""
 Judge: TypeAlias = Callable[[list[Produced]], None]
@@ -40,7 +39,6 @@ class Sent(NamedTuple):
 
     offset: int
     delta: int
-    attributes: int
     producer: int
     epoch: int
     sequence: int
@@ -53,8 +51,8 @@ class Sent(NamedTuple):
 def headers(data: bytes) -> Iterator[Sent]:
     at = 0
     while at < len(data):
-        offset, length, _, _, _, attributes, delta, _, _, producer, epoch, sequence, _ = _HEADER.unpack_from(data, at)
-        yield Sent(offset, delta, attributes, producer, epoch, sequence)
+        offset, length, _, _, _, _, delta, _, _, producer, epoch, sequence, _ = _HEADER.unpack_from(data, at)
+        yield Sent(offset, delta, producer, epoch, sequence)
         at += _PREFIX + length
 
 
@@ -80,21 +78,20 @@ class _Producer:
 class ProducerModel:
     """The producer state of one log, computed from its batches up to offset `end`."""
 
-    log: PartitionLog
+    partition: Partition
     cuts: int
     start: int
     end: int = 0
     producers: dict[int, _Producer] = field(factory=dict)
 
     def read(self) -> None:
-        end = self.log.end_offset
-        if self.end < end:
-            since = max(self.end, self.log.start_offset)
-            if since < end:
-                for sent in headers(self.log.read(since, 1 << 30, end).records):
-                    if sent.offset >= since and sent.producer >= 0:
-                        self._stored(sent)
-            self.end = end
+        log = self.partition.log
+        since, end = max(self.end, self.start), log.end_offset
+        if since < end:
+            for sent in headers(log.read(since, 1 << 30, end).records):
+                if sent.offset >= since:
+                    self._stored(sent)
+        self.end = end
 
     def _stored(self, sent: Sent) -> None:
         known = self.producers.get(sent.producer)
@@ -102,8 +99,8 @@ class ProducerModel:
             # A producer epoch that is new here may have begun before the log start.
             whole = known is not None or self.start == 0
             known = self.producers[sent.producer] = _Producer(sent.epoch, whole=whole)
-        if sent.attributes & _CONTROL or sent.sequence < 0:
-            return
+        if sent.sequence < 0:
+            return  # a marker, or another batch of a coordinator
         known.batches.append(sent)
         if len(known.batches) >= BATCHES:
             del known.batches[:-BATCHES]
@@ -161,18 +158,12 @@ class Producers:
         if log is None or log.closed or broker.disk.files.errors.failed is not None:
             return None
         model = self._models.get(place)
-        if (
-            model is None
-            or model.log is not log
-            or (model.cuts, model.start) != (partition.cuts, log.start_offset)
-            or model.end > log.end_offset
-        ):
-            model = self._models[place] = ProducerModel(log, partition.cuts, log.start_offset)
-        if model.end < log.end_offset:
-            with broker.disk.files.aside():
-                model.read()
+        cuts, start = partition.cuts, log.start_offset
+        if model is None or model.partition is not partition or (model.cuts, model.start) != (cuts, start):
+            model = self._models[place] = ProducerModel(partition, cuts, start)
+        with broker.disk.files.aside():
+            model.read()
         expected = model.expects(sent)
-        start = log.start_offset
 
         def judged(results: list[Produced]) -> None:
             self._judge(broker, where, sent, expected, start, results)

@@ -90,7 +90,7 @@ class Stability:
 
     def _ledger(self, truth: Truth) -> Ledger:
         ledger = self._ledgers.get(truth.key)
-        if ledger is None or ledger.fork != truth.fork or len(ledger.transactions) > len(truth.committed):
+        if ledger is None or ledger.fork != truth.fork:
             ledger = self._ledgers[truth.key] = Ledger(truth.fork)
         ledger.read(truth.committed)
         return ledger
@@ -99,7 +99,8 @@ class Stability:
         """Check a replica whose log or high watermark has changed.
 
         The replica may lack transactions that began before its log start. A new process has an old high watermark, and
-        cannot tell which of the later markers are committed.
+        cannot tell which of the later markers are committed. After an unclean election a follower may have other
+        records below its high watermark until it truncates its log.
         """
         if copy.key.where.topic not in self._replicas.world.transacted:
             return
@@ -111,13 +112,14 @@ class Stability:
         if expected < watermark:
             self._replicas.world.counted("transaction open")
         passed = any(made is not None and made.committed is None for made in ledger.transactions[expected:found])
-        if expected >= copy.start and (found < expected or passed):
+        wrong = expected >= copy.start and (found < expected or passed)
+        if wrong and copy.has_of(truth.committed) >= watermark:
             text = f"broker {broker.id} has last stable offset {found} for high watermark {watermark}, not {expected}"
             raise Violation(STABLE, f"{copy.key}: {text}")
         if not copy.leads:
             self._led.pop((broker.id, copy.key), None)
             return
-        epoch, before = self._led.get((broker.id, copy.key), (-1, 0))
+        epoch, before = self._led.get((broker.id, copy.key), (copy.epoch, found))
         self._led[broker.id, copy.key] = copy.epoch, found
         if epoch == copy.epoch and found < before:
             text = f"decreased its last stable offset from {before} to {found} in leader epoch {epoch}"
@@ -156,7 +158,7 @@ class Stability:
 
         A coordinator that lost its records may leave one open.
         """
-        if not self._replicas.world.transacted or self.doubtful():
+        if self.doubtful():
             return None
         for truth in self._truths():
             for producer, made in self._ledger(truth).open.items():

@@ -207,7 +207,7 @@ class Undone:
 
     at: int
     client: int
-    """Always `NOBODY`: the harness itself records this event, not one of its clients."""
+    """Always `NOBODY`: the observer of the run records this event, and no client does."""
     partition: str
     """The partition. For one of the offsets topic, committed offsets of all groups may be lost."""
 

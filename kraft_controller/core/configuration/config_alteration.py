@@ -1,4 +1,4 @@
-"""Alterations of a configuration, by key or as a whole. An invalid result raises `ConfigError`."""
+"""Alterations of a configuration, by key or as a whole. An invalid alteration raises `ConfigError`."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class TopicChanges:
         context = self._context
         before = context.topics.get(name)
         if before is None:
-            yield from self.process_list()  # the node could not be parsed before, and may have been repaired
+            yield from self.process_list()  # it was deleted, or its node could not be parsed before
             return
         [read] = yield from self._store.read_topics([name])
         if isinstance(read, Damaged):

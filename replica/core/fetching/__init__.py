@@ -1,1 +1,1 @@
-"""Fetch requests: sent by followers to their leaders, and answered for followers and consumers."""
+"""Fetch requests: the requests of a follower to its leaders, and the answers to followers and consumers."""

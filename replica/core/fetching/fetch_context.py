@@ -1,11 +1,11 @@
 """One fetch of a consumer: the partitions to read, and those that the response names (KIP-227).
 
 An incremental request is expanded to all partitions of its session, and the response is reduced to the partitions that
-changed. So reading, authorization and quotas need no sessions, and always cover the whole session.
+changed. So the code that reads, authorizes and throttles needs no sessions: it always gets all partitions of a session.
 
     context = fetch_context(sessions, ...)      # None: read the partitions of the request, and answer with all of them
     read the partitions `context.requests`      # this may take long, and other requests may close the session
-    context.settle(now)                         # returns the session id of the response
+    context.settle(now)                         # opens the session of a full request; returns its id
     context.includes(...)                       # for each result: is it in the response?
 """
 
@@ -34,8 +34,8 @@ V = TypeVar("V")
 
 
 def without_repeats(requested: Iterable[tuple[K, V]]) -> dict[K, V]:
-    """Return the requested partitions with each one once. As in Apache Kafka, a repeated partition has the place of the
-    first request for it and the fields of the last."""
+    """Return each requested partition once. As in Apache Kafka, a repeated partition has the place of the first request
+    for it and the fields of the last."""
     return dict(requested)
 
 
@@ -44,18 +44,20 @@ class FetchContext:
     """A fetch that continues a session (`session`), or a full one that opens a session if there is room."""
 
     requests: Mapping[TopicPartition, RequestFields]
-    """The partitions to read, in this order. Empty in a session that has just lost its last partition."""
+    """The partitions to read, in this order. Empty if a full request names none, or if the request has removed the last
+    partition of its session."""
     full: bool
     """True if the request is full: then its response names all partitions."""
     session: FetchSession | None
-    """The session of the response; None before `settle` if the request is full."""
+    """The session of the response. For a full request: None before `settle`, and also later if none was opened."""
     _sessions: FetchSessionCache
     _owner: str
 
     def settle(self, now: int) -> int:
-        """Return the session id of the response, after the partitions were read without an error of the whole request.
+        """Return the session id of the response. Call this after the read, unless the whole request failed.
 
-        A full request opens its session here. Raise `KafkaError` if another request closed the session meanwhile.
+        A full request opens its session here, if there is room. Raise `KafkaError` if the session of an incremental
+        request was closed since `fetch_context`.
         """
         if self.full:
             self.session = self._sessions.begin(self._owner, self.requests, now)
@@ -79,9 +81,10 @@ class FetchContext:
     ) -> bool:
         """Return whether the response names a partition, and record its offsets as sent.
 
-        It names those with records, an error, a diverging epoch or another replica to read from, and those whose
-        offsets changed since the last response. A partition with records moves to the end of the order: otherwise the
-        first partitions could fill every response.
+        The response to a full request names all partitions. The response to an incremental one names those with
+        records, an error, a diverging epoch or another replica to read from, and those whose offsets changed since the
+        last response. A partition with records moves to the end of the order: otherwise the first partitions could fill
+        every response.
         """
         session = self.session
         if session is None:
@@ -105,9 +108,9 @@ def fetch_context(
     forgotten: Iterable[TopicPartition],
     now: int,
 ) -> FetchContext | None:
-    """Return the context of a request with this session id and epoch; None if it neither has nor opens a session.
+    """Return the context of a request with this session id and epoch; None for a full request that wants no session.
 
-    Raise `KafkaError` if the request does not match a session of this owner.
+    A full request closes the owner's session with this id. Raise `KafkaError` as `FetchSessionCache.go_on`.
     """
     if epoch in (BEGIN, END):
         sessions.close(ident, owner)

@@ -1,4 +1,4 @@
-"""Answers fetches of consumers and followers, at once or when enough records have arrived."""
+"""Answers fetches of consumers and followers, at once or after a delay."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class FetchServer:
         """`find` returns a partition or raises; `fail` takes a partition offline after a storage error."""
         self.sessions = FollowerFetchSessions(settings.session_partitions_max)
         self.quota = ReplicationQuotaManager()
-        """Limits the bytes sent to followers that are not in sync (`leader.replication.throttled.rate`)."""
+        """Limits the bytes of throttled partitions that are sent to followers outside of the ISR
+        (`leader.replication.throttled.rate`)."""
         self._settings = settings
         self._partitions = partitions
         self._find = find
@@ -82,10 +83,11 @@ class FetchServer:
     # -- the end of a turn ---------------------------------------------------------------------------------
 
     def complete(self, now: int) -> None:
-        """Answer the delayed fetches for which something happened in this turn.
+        """Answer the delayed fetches that are complete after the changes of this turn.
 
-        Followers wait for appended records, consumers for committed ones. With `follower_reads`, a new high watermark
-        also answers followers. Both are answered if the role or the log start of a partition changed.
+        A follower's fetch is examined after an append, a consumer's after the high watermark has advanced. It is
+        complete if it has enough bytes or an error. With `follower_reads`, a new high watermark also completes the
+        fetches of followers. A change of role, or DeleteRecords, completes all fetches of the partition.
         """
         purgatory = self._purgatory
         while purgatory.changed or purgatory.appended or purgatory.committed:
@@ -123,7 +125,7 @@ class FetchServer:
         committed: Collection[TopicPartition],
         now: int,
     ) -> None:
-        """Answer the delayed fetches in sessions. Each session is examined once, for all of its partitions."""
+        """Answer the complete fetches in sessions. Each session is examined once, however many partitions changed."""
         at_once: dict[FollowerFetchSession, bool] = {}
         for where in (*changed, *appended, *committed):
             self.sessions.disturb(where)
@@ -172,8 +174,8 @@ class FetchServer:
             self._purgatory.answer(delayed.token, _no_session())
 
     def _news(self, session: FollowerFetchSession, asked: Fetch, now: int, *, counts: bool = False) -> list[Fetched]:
-        """Read the dirty partitions, and return the results that the follower must receive. Mark the other partitions
-        as clean if possible."""
+        """Read the dirty partitions, and return the results that the follower must receive. Mark the other dirty
+        partitions as clean if possible."""
         news = []
         for result in self.read(asked, session.to_look_at(), now, counts=counts):
             if session.is_news(result):
@@ -212,9 +214,9 @@ class FetchServer:
     def read(self, asked: Fetch, parts: Iterable[FetchPartition], now: int, *, counts: bool = False) -> list[Fetched]:
         """Read these partitions in order. When the answer is full, the remaining results have no records.
 
-        The first batch is returned whole, whatever its size: otherwise a reader could never pass it. With `counts`, the
-        fetch acknowledges the records before its offset; only the first read of a fetch does, not the read at the end
-        of its delay.
+        The first batch is returned whole, whatever its size: otherwise a reader could never pass it. With `counts`, a
+        follower's fetch acknowledges the records before its offset. Only the first read of a fetch does this, not the
+        later reads of a delayed one.
         """
         room = min(asked.bytes_max, self._settings.answer_bytes_max)
         first = True

@@ -1,8 +1,9 @@
 """Fetch sessions of consumers: a client that fetches many partitions again and again names only changes (KIP-227).
 
-A session holds the newest request and answer of each partition. Its epoch counts the client's requests: after a lost or
-repeated request the epochs differ, and the client starts a new session. The number of sessions is limited;
-`FetchSessionCache._evicted` chooses the one that makes room. A client without a session receives complete answers.
+A session holds the newest request for each partition, and the offsets in the newest answer for it. The session epoch
+counts the client's requests: after a lost or repeated request the epochs differ, and the client starts a new session.
+The number of sessions is limited; `FetchSessionCache._evicted` chooses the one that makes room. A client without a
+session receives complete answers.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class FetchSessionLimits:
     slots_max: int = 1_000
     """`max.incremental.fetch.session.cache.slots`; 0: no sessions."""
     keep_ms: int = 120_000
-    """The age below which a session is not evicted. A session that was not used for longer than this is evicted
+    """The age below which a session is not evicted. A session that has been idle for longer than this is evicted
     first."""
     partitions_max: int = 200_000
     """The maximum number of partitions in all sessions together."""
@@ -56,7 +57,8 @@ class FetchSession:
     requests: dict[TopicPartition, RequestFields] = field(factory=dict)
     """The newest request for each partition, in the order in which partitions are read."""
     last_sent: dict[TopicPartition, AnswerFields] = field(factory=dict)
-    """The newest answer for each partition; `NOTHING` if it was an error or a hint, which each response repeats."""
+    """The offsets in the newest answer for each partition; `NOTHING` if it had an error, a diverging epoch or another
+    replica to read from, which each response repeats."""
 
     @property
     def rank(self) -> tuple[int, int]:

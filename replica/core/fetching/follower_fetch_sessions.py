@@ -1,11 +1,12 @@
 """Fetch sessions of followers, at their leader (KIP-227).
 
-A session keeps the newest request and the newest answer of each partition, so a request names only changed partitions,
-and an answer contains only changes. The leader examines only the session's *dirty* partitions. A partition is clean if
-its follower is in the ISR, has all records, and has received the newest high watermark and log start. A fetch of a
-clean partition would only update the time of the follower's last fetch; `RemoteReplica.rest_in` takes that time from
-the session. Every event in a partition (an append, a new high watermark or log start, a change of role, ISR or
-follower) makes it dirty in all sessions that contain it. So the cost of a request does not depend on idle partitions.
+A session keeps the newest request for each partition, and the offsets in the newest answer for it. So a request names
+only changed partitions, and an answer contains only changes. The leader examines only the session's *dirty* partitions.
+A partition is clean if all its records are committed, and its follower is in the ISR, has all records, and has received
+the newest high watermark and log start. A fetch of a clean partition would only update the time of the follower's last
+fetch; `RemoteReplica.rest_in` takes that time from the session. Every event in a partition (an append, a new high
+watermark or log start, a change of role, ISR or follower) makes it dirty in all sessions that contain it. So the cost
+of a request does not depend on idle partitions.
 
 A follower has at most one session. If a request does not match the session, it is refused, and the follower opens a new
 session with a full request.
@@ -85,7 +86,7 @@ class FollowerFetchSessions:
     """The fetch sessions of all followers of this broker."""
 
     partitions_max: int
-    """A follower with more partitions gets no session, and every request of it is full."""
+    """A follower that fetches more partitions gets no session: all its requests are full."""
     _open: dict[BrokerId, FollowerFetchSession] = field(factory=dict)
     _holding: dict[TopicPartition, dict[BrokerId, FollowerFetchSession]] = field(factory=dict)
     """The sessions that contain each partition."""
@@ -112,7 +113,7 @@ class FollowerFetchSessions:
         """Open a session for a follower that has none; return None if it would be empty or too large."""
         if not 0 < len(asked.parts) <= self.partitions_max:
             return None
-        # Ids start at the clock, so that a restarted leader hardly repeats an id of its earlier process.
+        # Ids start at the current time, so a restarted leader is unlikely to repeat an id of its earlier process.
         self._last_id = max(self._last_id, now % EPOCH_MAX) % EPOCH_MAX + 1
         session = FollowerFetchSession(self._last_id, asked.replica, asked.broker_epoch, now)
         self._open[asked.replica] = session

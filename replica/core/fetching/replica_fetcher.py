@@ -55,7 +55,7 @@ class FetchSessionHandler:
     """The request that the leader has for each partition of the session."""
     unapplied: set[TopicPartition] = field(factory=set)
     """Partitions whose newest answer was not applied. The leader does not repeat what it has already sent in the
-    session, so the next request removes and adds them."""
+    session, so the next request removes them from the session and adds them again."""
 
 
 class ReplicaFetcher:
@@ -85,7 +85,7 @@ class ReplicaFetcher:
         self._session = FetchSessionHandler()
         self._in_flight: LeaderRequest | None = None
         self._interrupted_ms = 0
-        """The time at which `interrupts` last abandoned a fetch."""
+        """The time at which `interrupts` last returned True."""
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -174,7 +174,7 @@ class ReplicaFetcher:
         return found
 
     def _question(self, due: Due) -> LeaderRequest | None:
-        """Return the request that these partitions need before a fetch, if any."""
+        """Return the OffsetForLeaderEpoch or ListOffsets request that must precede a fetch; None if none is needed."""
         epochs = tuple(
             EpochAsk(partition.where, role.epoch, last_epoch(partition.log))
             for partition, role in due
@@ -194,7 +194,8 @@ class ReplicaFetcher:
 
     def _fetch(self, due: Due, broker_epoch: BrokerEpoch) -> LeaderRequest | None:
         """Return a fetch that names the due partitions whose entry in the session is outdated, and removes partitions
-        that may not be fetched now. Return None if the session would be empty."""
+        that must not be fetched now. It both removes and names a due partition whose newest answer was not applied.
+        Return None if the session would be empty."""
         settings, session = self._settings, self._session
         fetched = {partition.where for partition, _ in due}
         forgotten = tuple(
@@ -243,7 +244,7 @@ class ReplicaFetcher:
     # -- answers -------------------------------------------------------------------------------------------
 
     def failed(self, request: LeaderRequest, now: int) -> None:
-        """Back off after a request that got no answer, or was refused as a whole."""
+        """Back off after a request that got no answer, was refused as a whole, or whose answer could not be applied."""
         asked = dict(_asked(request))
         if self._in_flight is request:
             asked |= {where: wanted.leader_epoch for where, wanted in self._session.sent.items()}
@@ -387,8 +388,9 @@ class ReplicaFetcher:
                 role.step = FetchStep.FETCH
 
     def _on_offset(self, partition: Partition, role: FollowerRole, answer: OffsetAnswer, now: int) -> None:
-        """Resume after OFFSET_OUT_OF_RANGE. If the leader's log end is smaller, truncate to it. Otherwise ask for the
-        leader's log start, and start over there if it is beyond this log's end."""
+        """Resume after OFFSET_OUT_OF_RANGE. If the leader's log ends earlier, truncate to its end, or start over there
+        if this log starts later. Otherwise ask for the leader's log start: start over there if it is beyond this log's
+        end, else fetch again after a pause."""
         log = partition.log
         if answer.error:
             self._on_error(partition, role, answer.error, now)

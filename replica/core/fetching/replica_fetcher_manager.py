@@ -27,10 +27,11 @@ class ReplicaFetcherManager:
         end_turn: Callable[[int], None],
     ) -> None:
         self.quota = ReplicationQuotaManager(settings.throttled_bytes_s)
-        """Limits the bytes fetched for partitions that are not in sync (`follower.replication.throttled.rate`)."""
+        """Limits the bytes fetched of throttled partitions (`follower.replication.throttled.rate`). A partition is
+        exempt if this replica was in the ISR when it began to follow."""
         self._outbox = outbox
         self._end_turn = end_turn
-        """Completes delayed operations at the end of each turn, for example after a leader's answer."""
+        """Called after each answer of a leader, to answer the delayed operations that are complete then."""
         self._made_of = me, settings, self.quota, outbox, fail, fail_if_changed
         """The arguments that all fetchers share."""
         self._fetchers: dict[BrokerId, ReplicaFetcher] = {}

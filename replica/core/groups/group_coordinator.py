@@ -65,7 +65,7 @@ from replica.core.groups.member_memory import of_request
 from replica.core.groups.offset_commits import OffsetCommits, names_member
 
 NAME_MAX: Final = 0x7FFF
-"""The length of the longest group id that a record of the offsets topic can hold."""
+"""The maximum length of a group id in a record of the offsets topic, in bytes of UTF-8."""
 
 
 class GroupCoordinator:
@@ -131,9 +131,10 @@ class GroupCoordinator:
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
         """Handle a request. Refuse it if this broker does not coordinate the group.
 
-        While a group loads, Heartbeat succeeds and SyncGroup is answered with REBALANCE_IN_PROGRESS, as in Kafka's
-        GroupCoordinator, so members keep their assignments. Joins without a member id, and commits without a
-        generation, create an unknown group. OffsetFetch and DescribeGroup succeed without one; other requests fail.
+        While the group is being loaded, Heartbeat succeeds, and SyncGroup is answered with REBALANCE_IN_PROGRESS, as in
+        Kafka's GroupCoordinator. A missing group is created by a JoinGroup without a member id, an OffsetCommit without
+        a generation, or a TxnOffsetCommit that names no member. OffsetFetch and DescribeGroup of a missing group
+        succeed; other requests fail.
         """
         match ask:
             case Join():
@@ -195,19 +196,20 @@ class GroupCoordinator:
 
     def _refusal(self, group: str, *, nameless: bool = False) -> E | None:
         """Return the error if this coordinator cannot serve the group now. `nameless`: allow an empty group id."""
-        if (not group and not nameless) or len(group) > NAME_MAX:
+        if (not group and not nameless) or len(group.encode()) > NAME_MAX:
             return E.INVALID_GROUP_ID
         return self.topic.refusal(group)
 
     def _on_join(self, ticket: Ticket, ask: Join, now: int) -> None:
-        """Check a JoinGroup, as Kafka's `GroupCoordinator.handleJoinGroup`. A member without an id creates a missing
-        group."""
+        """Check a JoinGroup and handle it, as Kafka's `GroupCoordinator.handleJoinGroup`. A missing group is created if
+        the request has no member id."""
         name, settings = ask.identity.group, self._settings
         least, most = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
         error = self._refusal(name)
-        if error is None and (held := of_request(ask)) > settings.group_member_bytes_max:
+        held_max = settings.group_member_bytes_max
+        if error is None and (held := of_request(ask)) > held_max:
             error = E.INVALID_REQUEST
-            why = f"a JoinGroup of {held} bytes exceeds the limit of {settings.group_member_bytes_max} per member"
+            why = f"it would use {held} bytes of memory, which exceeds the limit of {held_max} per member"
             self._outbox.note(MemberRefused(name, ask.identity.member or ask.client_id, error, why))
         if error is None and not least <= ask.session_timeout_ms <= most:
             error = E.INVALID_SESSION_TIMEOUT

@@ -45,7 +45,7 @@ class SavedGroup:
     protocol: str | None
     leader: str | None
     since_ms: int
-    """The time at which the group entered its state; -1 in records of old brokers."""
+    """The time of the record; for an empty group, the time at which it became empty. -1 in records of old brokers."""
     members: tuple[SavedMember, ...] = ()
 
 
@@ -112,7 +112,7 @@ class GroupsUnloaded:
 
 @frozen
 class GroupNotWritten:
-    """A failed write of a record that no request waits for."""
+    """A failed write that no request waits for."""
 
     group: str
     what: str

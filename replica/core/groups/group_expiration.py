@@ -1,6 +1,7 @@
 """Deletion of offsets and groups: on request, on expiry, or because a topic was deleted.
 
-A deletion is reported only after its tombstone is in the topic, so the next coordinator does not restore it.
+A deletion is reported only after its tombstones are committed, so the next coordinator does not restore what was
+deleted.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from replica.core.groups.group_states import GroupState
 S = GroupState
 
 TOMBSTONES_PER_BATCH: Final = 1_000
-"""The limit for tombstones in one batch: a larger batch could exceed the topic's limit and be refused at each attempt.
-"""
+"""The limit for tombstones in one batch: a larger batch could exceed the topic's `max.message.bytes`, and would be
+refused at each attempt."""
 
 
 class GroupExpiration:
@@ -88,7 +89,10 @@ class GroupExpiration:
         self._forget(group, list(self._expired(group, now)), now)
 
     def topics_gone(self, group: GroupMetadata, topics: Collection[str], now: int) -> None:
-        """Delete the offsets of deleted topics: a new topic of the same name has other records."""
+        """Delete the offsets of deleted topics, and the group if it has nothing else.
+
+        A new topic of the same name has other records.
+        """
         if wheres := [where for where in group.offsets.positions if where.topic in topics]:
             self._forget(group, wheres, now)
 
@@ -110,11 +114,12 @@ class GroupExpiration:
         self._bury(group, wheres, group_too, now, then)
 
     def _expired(self, group: GroupMetadata, now: int) -> Iterator[TopicPartition]:
-        """Yield the expired offsets (KIP-211).
+        """Yield the partitions whose offsets have expired (KIP-211).
 
         In an empty group, the age of an offset counts from the time when the group became empty. In a group that only
-        stores offsets, and in a stable group for topics to which no member subscribes, it counts from the commit.
-        Other offsets do not expire.
+        stores offsets, it counts from the commit. In a stable consumer group, it also counts from the commit, and only
+        offsets of topics to which no member subscribes expire. In other groups, offsets do not expire. An expiration
+        time that the client has set replaces the age.
         """
 
         def since_empty(position: OffsetAndMetadata) -> int:

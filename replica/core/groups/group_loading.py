@@ -23,7 +23,8 @@ class GroupLoading:
     _open: dict[int, dict[tuple[str, TopicPartition], OffsetAndMetadata]] = field(factory=dict)
     """The offsets of each producer's transaction whose marker has not been read yet."""
     _dropped: dict[tuple[str, TopicPartition], int] = field(factory=dict)
-    """The offset of the newest tombstone of each position, while an open transaction may still restore the position."""
+    """The offset of the newest tombstone for each group and partition. Kept while any transaction is open: an older
+    commit in it must not restore the deleted offset."""
 
     def replay(self, offset: int, record: Record, producer: int | None = None) -> None:
         match record:
@@ -45,7 +46,8 @@ class GroupLoading:
                     self._offsets.setdefault(group, {})[where] = position
 
     def replay_end(self, offset: int, producer: int, committed: bool) -> None:
-        """Apply a marker. If a position was also committed outside of the transaction, the later record wins."""
+        """Apply a transaction marker. If an offset of the transaction was also committed or deleted outside of it, the
+        later record wins."""
         for (group, where), position in list(self._open.get(producer, {}).items()):
             if position.written > offset:
                 continue

@@ -24,12 +24,12 @@ class MemberMetadata:
     protocols: tuple[SupportedProtocol, ...]
     assignment: bytes = b""
     joining: Ticket | None = None
-    """The pending JoinGroup of the member."""
+    """The ticket of the member's pending JoinGroup."""
     syncing: Ticket | None = None
-    """The pending SyncGroup of the member."""
+    """The ticket of the member's pending SyncGroup."""
     is_new: bool = False
-    """True until the first JoinGroup is answered: the client does not have its member id yet, so it sends no
-    heartbeats."""
+    """True until the member's first generation begins. The client waits for the answer to JoinGroup until then, so it
+    sends no heartbeats."""
 
     @property
     def said_bytes(self) -> int:
@@ -49,12 +49,12 @@ class GroupMembers(Mapping[str, MemberMetadata]):
     """The members of a group by id, in the order in which they joined."""
 
     memory: MemberMemory = field(factory=MemberMemory)
-    """The memory of the members of all groups."""
+    """The counter of the memory used by the members of all groups."""
     statics: dict[str, str] = field(factory=dict)
     """The member id of each static instance."""
     pending: dict[str, str | None] = field(factory=dict)
-    """Member ids that were issued to clients that have not joined with them yet, with the connection on which each was
-    sent; None after that connection closed."""
+    """The pending members: ids that were sent to clients that have not joined with them yet. The value is the
+    connection on which the id was sent, or None after that connection closed."""
     awaited: int = 0
     """The number of pending ids whose connection is open: a rebalance waits for them."""
     _by_id: dict[str, MemberMetadata] = field(factory=dict)
@@ -96,7 +96,7 @@ class GroupMembers(Mapping[str, MemberMetadata]):
             self.memory.bytes -= _held_by_pending(ident)
 
     def stop_awaiting(self, ident: str) -> None:
-        """Note that the connection of a pending id closed."""
+        """Let rebalances no longer wait for this pending id."""
         if self.pending[ident] is not None:
             self.pending[ident] = None
             self.awaited -= 1
@@ -145,7 +145,7 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         return members + sum(_held_by_pending(ident) for ident in self.pending)
 
     def _withdraw(self, protocols: tuple[SupportedProtocol, ...]) -> None:
-        """Remove a member's protocols. Protocols without a member are deleted, since clients may invent any number."""
+        """Subtract a member's protocols from the counts. Counts of 0 are deleted: clients may invent any number."""
         for name in _names(protocols):
             self._support[name] -= 1
             if not self._support[name]:
@@ -199,7 +199,7 @@ class IssuedMemberIds:
                 del self._by_connection[connection]
 
     def take(self, connection: str) -> Iterable[tuple[str, str]]:
-        """Remove a connection, and return the group and the id of each of its pending ids."""
+        """Remove a connection, and return its pending ids, each with its group."""
         return self._by_connection.pop(connection, {})
 
 

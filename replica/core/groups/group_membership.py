@@ -1,4 +1,4 @@
-"""Requests of members: join, sync, heartbeat, leave. Members without heartbeats are removed."""
+"""Requests of members: join, sync, heartbeat, leave. Members whose session expires are removed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ S = GroupState
 
 
 class GroupMembership:
-    """Admits, renews and removes the members of groups."""
+    """Admits, replaces and removes the members of groups."""
 
     def __init__(
         self,
@@ -130,8 +130,8 @@ class GroupMembership:
             else:
                 self._replace(group, ticket, ask, group.members[old], fresh, now)
         elif ask.id_first:
-            # If the answer to a join without an id is lost, the client joins again, and the first member is left
-            # behind. With MEMBER_ID_REQUIRED a client is one member, however often it joins.
+            # If the answer is lost, the client joins again without an id. A member added now would then remain until
+            # its timeout; a pending member has no place in the generation (KIP-394).
             group.members.expect(fresh, ask.connection)
             self.issued.add(ask.connection, group.id, fresh)
             self._timers.set(GroupTimer(group.id, TimerKind.PENDING, fresh), now + ask.session_timeout_ms)
@@ -168,7 +168,7 @@ class GroupMembership:
             case S.PREPARING_REBALANCE:
                 self._rejoin(group, ticket, ask, member)
             case S.COMPLETING_REBALANCE if same:
-                # The answer was lost, so repeat it.
+                # The client has probably lost the answer, so repeat it.
                 self._rebalance.restart_session(group, member, now)
                 self._outbox.answer(ticket, joined(group, member))
             case S.STABLE if same and not leads:
@@ -185,7 +185,7 @@ class GroupMembership:
 
     def _rejoin(self, group: GroupMetadata, ticket: Ticket, ask: Join, member: MemberMetadata) -> None:
         group.members.change(member, ask.protocols, ask.rebalance_timeout_ms, ask.session_timeout_ms)
-        if member.joining is not None:  # the answer goes to the member's former connection
+        if member.joining is not None:  # this answers the member's earlier request
             self._outbox.answer(member.joining, Joined(E.REBALANCE_IN_PROGRESS, member=member.id))
         member.joining = ticket
 
@@ -222,8 +222,8 @@ class GroupMembership:
     def _keep(
         self, group: GroupMetadata, ticket: Ticket, can_skip: bool, member: MemberMetadata, before: _Before, now: int
     ) -> None:
-        """Keep the assignment under the new member id without a rebalance once the id is recorded (KIP-345,
-        KIP-814)."""
+        """Record the new member id, and keep the member's assignment without a rebalance (KIP-345, KIP-814). If the
+        write fails, restore the former id."""
         assignments = {each.id: each.assignment for each in group.members.values()}
 
         def done(error: E, at: int, later: int) -> None:
@@ -242,8 +242,8 @@ class GroupMembership:
             if group.leader == member.id and can_skip:
                 answer = evolve(answer, skip_assignment=True)
             elif not can_skip:
-                # An old client would send an assignment if the answer named it as the leader, so it receives the former
-                # leader's id.
+                # A client that does not support `skip_assignment` would send an assignment if the answer named it as
+                # the leader. So it receives the id of the leader before the replacement.
                 answer = evolve(answer, leader=before.leader or "", members=())
             self._outbox.answer(ticket, answer)
 
@@ -273,7 +273,7 @@ class GroupMembership:
             return
         member = group.members[identity.member]
         self._rebalance.synced(group, member)
-        if member.syncing is not None:  # the answer goes to the member's former connection
+        if member.syncing is not None:  # this answers the member's earlier request
             self._outbox.answer(member.syncing, Synced(E.REBALANCE_IN_PROGRESS))
         member.syncing = ticket
         if group.state is S.STABLE:
@@ -334,11 +334,11 @@ class GroupMembership:
             self._forget_pending(group, ident, now)
 
     def on_connection_closed(self, connection: str, find: Callable[[str], GroupMetadata | None], now: int) -> None:
-        """Let rebalances complete without the members whose ids were sent on this connection.
+        """Let rebalances complete without the pending members whose ids were sent on this connection.
 
         A client whose connection breaks before its member id arrives requests another one, so no client joins with the
-        first id. Kafka's coordinator waits for that id until the session timeout. If the id did arrive, it stays valid
-        until then, and joining with it causes another rebalance.
+        first id. Kafka's coordinator waits for that id until the session timeout. If the id did arrive, the client may
+        still join with it until then, which may cause another rebalance.
         """
         groups: dict[str, GroupMetadata] = {}
         for name, ident in self.issued.take(connection):
@@ -350,7 +350,7 @@ class GroupMembership:
             self._rebalance.try_complete(group, now)
 
     def dismiss(self, group: GroupMetadata) -> None:
-        """Forget the ids that the group issued, because another broker becomes its coordinator."""
+        """Forget the pending ids of a group, because this broker gives up its partition."""
         for ident, connection in group.members.pending.items():
             self.issued.discard(connection, group.id, ident)
 
@@ -391,7 +391,7 @@ def _because(what: str, ask: Join) -> str:
 
 @frozen
 class _Before:
-    """The state of a static member before its replacement."""
+    """The state of a static member, and the leader of its group, before the member's replacement."""
 
     id: str
     leader: str | None

@@ -1,7 +1,7 @@
 """Requests to a group coordinator and its answers, independent of protocol versions.
 
-Each request has a ticket, which is answered exactly once: immediately, at the end of a rebalance, or when a record is
-committed.
+Each request has a ticket, which is answered once: immediately, or later, for example at the end of a rebalance or when
+a record is committed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Join:
     """True if the client supports `skip_assignment`."""
     reason: str = ""
     connection: str = ""
-    """The id of the connection, which differs from all others of the broker."""
+    """A unique id of the client's connection."""
 
 
 @frozen
@@ -166,7 +166,7 @@ class OffsetFetch:
     partitions: tuple[TopicPartition, ...] | None = None
     """The requested partitions, or None for all."""
     stable: bool = False
-    """Return UNSTABLE_OFFSET_COMMIT for offsets that an open transaction may replace (KIP-447)."""
+    """Require stable offsets (KIP-447): return UNSTABLE_OFFSET_COMMIT if an open transaction may replace the offset."""
 
 
 @frozen

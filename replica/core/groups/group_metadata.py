@@ -1,4 +1,4 @@
-"""One group: its state, its generation and its offsets."""
+"""One group: its state, generation, members and offsets."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ CONSUMER = "consumer"
 
 @define
 class InitialDelay:
-    """The delay before the first rebalance of a group (`group.initial.rebalance.delay.ms`)."""
+    """The delay before the rebalance of a group that was empty completes (`group.initial.rebalance.delay.ms`)."""
 
     left_ms: int
     """The remaining time by which the delay may be extended."""
     newcomer: bool = False
-    """True if a member joined since the delay was last extended."""
+    """True if a member joined since the delay began or was last extended."""
 
 
 @define(eq=False)
 class GroupMetadata:
-    """The state of one group, as Kafka's class of this name. It has no effects except on the memory counter."""
+    """The state of one group, as Kafka's class of this name. Methods change only this group and the memory counter."""
 
     id: str
     partition: int

@@ -3,7 +3,7 @@
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, DEFAULT
 
 The first rule whose pattern matches the whole subject replaces it; `/L` and `/U` change the result to lower or upper
-case. DEFAULT keeps the subject. If no rule matches, the connection is closed.
+case. DEFAULT keeps the subject. If no rule matches, or the subject is too long for patterns, the connection is closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _RULES: Final = re.compile(r"\s*(DEFAULT|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*
 _REFERENCE: Final = re.compile(r"\\(.)|\$(\d)")
 _BEGIN: Final = "User:"
 SUBJECT_CHARS_MAX: Final = 1_024
-"""The length of the longest subject to which patterns are applied: a pattern may take quadratic time."""
+"""The maximum length, in characters, of a subject to which patterns are applied: matching may take quadratic time or
+more."""
 
 
 class BadRules(ValueError):
@@ -25,7 +26,8 @@ class BadRules(ValueError):
 
 
 class NoPrincipal(Exception):
-    """No rule matches the subject, or the subject is too long for the rules."""
+    """The peer of a connection has no accepted principal: for example, no rule matches the subject of its certificate.
+    The connection is closed."""
 
 
 @frozen

@@ -34,5 +34,5 @@ class Proof(Protocol):
     def first(self) -> bytes: ...
 
     def step(self, token: bytes) -> bytes | None:
-        """Return the next token; None after the last one. Raises `Refused` if the server fails to prove its
-        identity."""
+        """Return the next token; None after the last one. Raises `Refused` if the server reports an error, sends an
+        invalid token, or does not prove its identity."""

@@ -23,7 +23,8 @@ class PlainExchange:
         self._users = users
 
     def step(self, token: bytes) -> bytes:
-        """Check a token `[authorization identity] NUL name NUL password`. The identity must be empty or the name."""
+        """Check a token `[authorization identity] NUL name NUL password`. The authorization identity must be empty or
+        equal the name."""
         if len(token) > TOKEN_BYTES_MAX:
             raise Refused(f"the token has {len(token)} bytes; the limit is {TOKEN_BYTES_MAX}")
         try:

@@ -5,8 +5,9 @@
     c=biws,r=fy1Q7,p=...                  client: a proof over all messages, keyed by the salted password
     v=...                                 server: a proof over the same messages
 
-An unknown user name gets a salt, too, the same one each time, and fails only at the last message. So the messages do
-not reveal whether a name exists.
+An unknown user name gets a salt, too, the same one each time, with the minimum of iterations, and fails only at the
+client's last message. So the messages do not reveal whether a name exists, unless its credential has more iterations or
+a salt of another length.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from replica.core.security.sasl_exchange import Refused
 
 MESSAGE_BYTES_MAX: Final = 8_192
 SERVER_ITERATIONS_MAX: Final = 1_000_000
-"""The limit for iterations that a server may request before it is authenticated: each costs CPU time."""
+"""The maximum number of iterations that the client accepts. They cost CPU time before the server is authenticated."""
 
 _NAME: Final = r"(?:[^,=]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -88,7 +89,7 @@ class ScramExchange:
         return answer
 
     def _stand_in(self, name: str) -> Credential:
-        """Return a credential for an unknown user name. No password matches it, because its keys are not hashes."""
+        """Return a credential for an unknown user name. `_final` refuses every proof for it."""
         made = self._mechanism.hmac(self._secret, f"{self._mechanism.value} {name}".encode())
         return Credential(made[:20], made, made, ITERATIONS_MIN)
 

@@ -1,7 +1,7 @@
 """The end of a transaction: record the decision, then write a marker to each partition, then record the completion.
 
-If the coordinator changes in between, the next one reads the decision and sends all markers again. A partition ignores
-a marker that it already has.
+If the coordinator changes in between, the next one reads the decision and sends all markers again. A repeated marker is
+appended to the log, too, but ends no transaction.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class TransactionCompletion:
         )
 
     def marked(self, number: MarkerId, where: TopicPartition, now: int) -> None:
-        """Record that a partition has the marker, or was deleted."""
+        """Record that a partition has the marker or needs none. After the last partition, write the completion."""
         transaction = self._marking.get(number)
         if transaction is None:
             return

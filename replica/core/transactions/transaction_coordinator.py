@@ -2,14 +2,14 @@
 
     coordinator.topic.role_taken(taken, now)      this broker became the leader of a partition, or gave it up
     coordinator.step(ticket, ask, now)            handle a request, which is answered once, under its ticket
-    coordinator.topic.appended(append.id, NONE, offset, now)    records are committed, the first at this offset
+    coordinator.topic.appended(append.id, NONE, offset, now)    the record is committed, at this offset
     coordinator.completion.marked(marker.number, where, now)    a partition has the marker
     coordinator.tick(now)                         `coordinator.deadline` has passed
     ready = coordinator.ready()                   the effects; call it after each of these
 
 A transactional id hashes to a partition of the transactions topic. The leader of that partition is the id's
-coordinator, and all state that the next coordinator needs is in the partition: a client receives its answer, and a
-partition its marker, only when the record of the decision is committed.
+coordinator. All state that the next coordinator needs is in that partition: a request that changes the state succeeds,
+and markers are sent, only when the record of the change is committed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ S = TxnState
 
 
 class TransactionCoordinator:
-    """Coordinates the transactions of the partitions that this broker leads."""
+    """Coordinates the transactional ids that hash to the partitions of the transactions topic led by this broker."""
 
     def __init__(self, settings: TransactionSettings, now: int) -> None:
         self._settings = settings
@@ -131,8 +131,8 @@ class TransactionCoordinator:
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
         """Handle a request.
 
-        The error for an unknown transactional id is INVALID_PRODUCER_ID_MAPPING for producers, and
-        TRANSACTIONAL_ID_NOT_FOUND for DescribeTransactions.
+        `Init` adds an unknown transactional id. The other requests of producers fail for it with
+        INVALID_PRODUCER_ID_MAPPING, and DescribeTransactions with TRANSACTIONAL_ID_NOT_FOUND.
         """
         match ask:
             case Init():
@@ -165,7 +165,8 @@ class TransactionCoordinator:
                 self._outbox.answer(ticket, self._listed(ask, now))
 
     def _sought(self, name: str) -> TransactionMetadata | E | None:
-        """Return the transaction; an error if this broker does not coordinate the id; None if the id is unknown."""
+        """Return the transaction; an error if the id is empty or this broker does not serve it now; None if the id is
+        unknown."""
         error = self.topic.refusal(name) if name else E.INVALID_REQUEST
         return self.topic.find(name) if error is None else error
 
@@ -186,8 +187,8 @@ class TransactionCoordinator:
         elif not found.knows(ask.expected):
             self._outbox.answer(ticket, Initialized(E.PRODUCER_FENCED))
         elif found.state is S.ONGOING:
-            # An earlier producer left an open transaction. The client retries until the transaction is aborted
-            # everywhere.
+            # A transaction of the same or an earlier producer is open. The client retries until all its partitions have
+            # the abort marker.
             self.completion.fence(
                 found,
                 now,

@@ -100,7 +100,7 @@ class TransactionsLoaded:
     epoch: int
     transactions: int
     unfinished: int
-    """Decided transactions, of which some partitions may still need a marker."""
+    """The number of decided transactions without a recorded completion: their markers are sent again."""
 
 
 @frozen
@@ -118,7 +118,8 @@ class TransactionNotWritten:
 
 @frozen
 class TransactionStuck:
-    """A marker that a partition refuses permanently. The next coordinator tries again."""
+    """A marker that a partition refused. This coordinator does not send it again, so the transaction stays incomplete
+    until the next coordinator does."""
 
     id: str
     where: TopicPartition

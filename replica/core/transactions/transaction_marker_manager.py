@@ -8,8 +8,8 @@
     markers.deleted(where), markers.checked(now)
 
 A request carries the markers of many transactions. If a marker is not written, for example because the leader changed,
-it is sent again after a pause, to the partition's current leader, until it is written or no longer awaited. This
-broker's own partitions are handled in the same way.
+it is sent again after a pause, to the partition's current leader, until it is written, refused, or no longer awaited.
+This broker's own partitions are handled in the same way.
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ class TransactionMarkerManager:
         self._unplaced: dict[MarkerKey, Marker] = {}
         """Markers to be queued again: their partition has no known leader, or they were not written."""
         self._retry_at = math.inf
-        """The time at which `_unplaced` is queued again; infinite if none was put aside since the last retry."""
+        """The time at which `_unplaced` is queued again; infinite if no marker was put aside since the last retry."""
         self._check_at = math.inf
         """The time of the next check of unknown partitions; infinite if none is needed, or while one is running."""
         self._checking = False
         """True from the beginning of a check until `checked`."""
 
     def __len__(self) -> int:
-        """Return the number of markers that are not sent yet, counted once for each partition."""
+        """Return the number of markers that wait to be sent, or sent again, counted once for each partition."""
         return len(self._unplaced) + sum(map(len, self._waiting.values()))
 
     @property
@@ -140,7 +140,7 @@ class TransactionMarkerManager:
                 self._waiting.setdefault(leader, {})[key] = marker
 
     def _put_aside(self, markers: Mapping[MarkerKey, Marker], now: int) -> None:
-        """Keep markers to be queued again. Drop those that are not awaited: they could replace a newer one of the
+        """Keep markers to be queued again. Drop a marker that is not awaited: it could replace a newer one of the same
         producer."""
         awaited = {key: marker for key, marker in markers.items() if self._awaits(marker.number)}
         if not awaited:
@@ -165,7 +165,7 @@ class TransactionMarkerManager:
         return unknown
 
     def deleted(self, where: TopicPartition) -> list[MarkerResult]:
-        """Drop the markers of a deleted partition, and return results that count it as marked."""
+        """Drop the markers in `_unplaced` of a deleted partition. Return results that count the partition as marked."""
         gone = [key for key in self._unplaced if key[1] == where]
         return [MarkerResult(self._unplaced.pop(key), where, ErrorCode.NONE) for key in gone]
 

@@ -1,6 +1,6 @@
 """Requests to a transaction coordinator and its answers, independent of protocol versions.
 
-Each request has a ticket, which is answered once: at once, or when a record is committed.
+Each request has a ticket, which is answered exactly once: immediately, or when the write of a record succeeds or fails.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class End:
 
 @frozen
 class TransactionDone:
-    """The outcome of the whole request."""
+    """The answer to `AddPartitions` and `End`: one error for all partitions."""
 
     error: ErrorCode
 

@@ -22,7 +22,7 @@ E = ErrorCode
 
 @frozen
 class Next:
-    """The state after a write. `last_producer` and `last_epoch` identify a repeated request."""
+    """The state after a write. A repeated InitProducerId request names `last_producer` and `last_epoch`."""
 
     saved: Saved
     last_producer: int = NO_PRODUCER
@@ -37,8 +37,8 @@ class TransactionMetadata:
     partition: int
     """The partition of the transactions topic to which the id hashes."""
     now: Saved
-    """The newest recorded state, but `fence` increments its epoch before it is recorded. A new id has neither record
-    nor epoch."""
+    """The newest recorded state. Exceptions: `fence` increments the epoch before the new one is recorded, and a new id
+    has neither record nor epoch."""
     last_producer: int = NO_PRODUCER
     last_epoch: int = NO_EPOCH
     pending: S | None = None
@@ -69,8 +69,12 @@ class TransactionMetadata:
         return None
 
     def knows(self, expected: tuple[int, int] | None) -> bool:
-        """Return whether the expected producer, which resumes after an error, is the current one, or the previous one
-        in its last epoch. A new producer, which expects none, passes, and any producer if the id has no epoch yet."""
+        """Return whether a producer may request the next epoch.
+
+        `expected` is the id and epoch of a producer that resumes after an error. It must have the current producer id,
+        or the previous one with an exhausted epoch. A new producer (None) may always, and so may any producer while the
+        transactional id has no epoch.
+        """
         if expected is None or self.now.epoch == NO_EPOCH:
             return True
         producer, epoch = expected
@@ -122,7 +126,8 @@ class TransactionMetadata:
         return Next(saved, self.last_producer, self.last_epoch)
 
     def fence(self) -> None:
-        """Increment the epoch, so that requests of the current producer are refused."""
+        """Increment the epoch, unless a failed fence already did. From then on requests of the current producer are
+        refused."""
         if not self.fence_failed:
             assert self.now.epoch < GREATEST_EPOCH
             self.now = evolve(self.now, epoch=self.now.epoch + 1)

@@ -18,8 +18,8 @@ class TransactionSettings:
     expiry_check_ms: int = 3_600_000
     """`transaction.remove.expired.transaction.cleanup.interval.ms`"""
     forgotten_at_once: int = 1_000
-    """The number of expired ids that one check removes at most."""
+    """The maximum number of expired ids that one check removes."""
     write_ms: int = 5_000
-    """The shortest timeout for writing a record. A transaction with a longer timeout waits longer."""
+    """The minimum timeout for writing a record. The transaction's own timeout applies if it is longer."""
     again_ms: int = 500
-    """The pause before a failed write that no client waits for is repeated."""
+    """The pause before the completion of a transaction is written again after a failure."""

@@ -14,7 +14,7 @@ class TxnState(Enum):
     """The states, with their names in Kafka's protocol."""
 
     EMPTY = "Empty"
-    """The producer has an id and an epoch, but no transaction yet."""
+    """No transaction was started since the last InitProducerId."""
     ONGOING = "Ongoing"
     """The transaction is open and has partitions."""
     PREPARE_COMMIT = "PrepareCommit"
@@ -26,9 +26,9 @@ class TxnState(Enum):
     DEAD = "Dead"
     """The transactional id has expired and is being removed."""
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """The producer of an open transaction is fenced by a new epoch, and the transaction is being aborted.
+    """The producer of an open transaction is fenced by a new epoch, and the transaction is about to be aborted.
 
-    This state is never written, since the abort follows at once.
+    This coordinator never enters the state: it fences and decides to abort in one step.
     """
 
 

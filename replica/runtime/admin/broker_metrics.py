@@ -1,8 +1,8 @@
 """Metrics of one broker's replicas, and the lag of groups.
 
-A metric that Kafka has as a JMX bean has the bean's name, in lower case with underscores; metrics of groups have the
-names of common exporters. Partitions are counted only by their leaders, so that the counts can be summed over all
-brokers. Replicas, logs and offsets are reported by each broker that holds them.
+A metric that Kafka has as a JMX bean is named after the bean, in lower case with underscores; metrics of groups have
+the names of common exporters. Partitions are counted only by their leaders, so that the counts can be summed over all
+brokers. Groups are reported by their coordinators, and replicas, logs and log offsets by each broker that holds them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def samples(broker: Broker) -> Iterator[MetricSample]:
 def _of_broker(broker: Broker) -> Iterator[MetricSample]:
     found, waiting = partitions_of(broker), list(_open_for_ms(broker))
     behind = sum(
-        isinstance(held.role, LeaderRole) and len(held.role.isr.members) < len(held.assignment.target)
+        isinstance(held.role, LeaderRole) and len(held.role.isr.members) < len(held.assignment.origin)
         for held in broker.parts.replica_manager.core.partitions.values()
     )
     values = (
@@ -118,8 +118,8 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
 def _open_for_ms(broker: Broker) -> Iterator[int]:
     """Yield a time in ms for each partition led here in which a transaction holds back the last stable offset.
 
-    It is the time since the last record of the producer with the oldest open transaction; 0 if none is open, because
-    only an end marker is not committed yet.
+    It is the time since the last record of the producer with the oldest open transaction. It is 0 if no transaction is
+    open: then a marker is written, but not committed yet.
     """
     now = broker.parts.replica_manager.now()
     for held in broker.parts.replica_manager.core.partitions.values():

@@ -9,7 +9,7 @@ import trio
 from attrs import frozen
 
 from replica.core.partitions.leader_role import LeaderRole
-from replica.runtime.admin.overview import behind, lag_of, roles
+from replica.runtime.admin.overview import is_under_replicated, lag_of, roles
 from replica.runtime.broker import Broker
 
 SAMPLE_S: Final = 1.0
@@ -53,5 +53,5 @@ class BrokerSampler:
             for group in self._broker.parts.group_coordinator.coordinator.groups
             for where, position in group.offsets.positions.items()
         )
-        under_replicated = sum(behind(self._broker, role) for role in roles(self._broker))
+        under_replicated = sum(is_under_replicated(self._broker, role) for role in roles(self._broker))
         self.samples.append(BrokerSample(written, under_replicated, lag))

@@ -20,7 +20,7 @@ HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
 TROUBLED_MAX: Final = 100
 """The maximum number of unhealthy partitions in the list."""
 LISTED_MAX: Final = 1_000
-"""The maximum number of listed topics, those of clients first; and of listed groups, those with the largest lag
+"""The maximum number of listed topics, and of listed groups. Internal topics come last, and groups with the largest lag
 first."""
 
 
@@ -96,7 +96,13 @@ class PartitionRow(TypedDict):
 
 
 class GroupRow(TypedDict):
-    """A group that this broker coordinates. `lag` is None if this broker holds none of the group's partitions."""
+    """A group that this broker coordinates.
+
+    topics, partitions   those with a committed offset
+    lag                  the lag in the partitions that this broker holds; None if it holds none of them, but 0 if the
+                         group has no committed offset
+    lag_unknown          the number of partitions that it does not hold
+    """
 
     group: str
     state: str
@@ -140,7 +146,7 @@ def partitions_of(broker: Broker) -> Partitions:
     for role in roles(broker):
         found.total += 1
         found.offline += role.state.leader not in live
-        found.under_replicated += behind(broker, role)
+        found.under_replicated += is_under_replicated(broker, role)
         found.not_preferred += role.assignment.replicas[:1] != (role.state.leader,)
         found.leads[role.state.leader] += 1
         found.holds.update(role.assignment.replicas)
@@ -160,20 +166,21 @@ def roles(broker: Broker) -> Iterator[Role]:
         yield from topic.partitions.values()
 
 
-def behind(broker: Broker, role: Role) -> bool:
-    """Return whether some replica is out of sync, or its broker is gone."""
+def is_under_replicated(broker: Broker, role: Role) -> bool:
+    """Return whether a replica is out of sync or its broker is gone. New replicas of a reassignment do not count."""
     in_sync = sum(each in broker.parts.metadata_cache.brokers for each in role.state.isr)
-    return in_sync < len(role.assignment.target)
+    return in_sync < len(role.assignment.origin)
 
 
 def lag_of(broker: Broker, where: TopicPartition, offset: int) -> int | None:
-    """Return the number of records from an offset to the high watermark; None if this broker holds no replica."""
+    """Return the lag of a committed offset: the high watermark minus the offset, at least 0; None if this broker holds
+    no replica."""
     held = broker.parts.replica_manager.log_and_high_watermark(where)
     return None if held is None else max(held[1] - offset, 0)
 
 
 def worries(broker: Broker, found: Partitions) -> list[str]:
-    """Return the warnings. Those about the whole cluster are the same at every broker."""
+    """Return the warnings. Those about the whole cluster are the same at every broker that has the same metadata."""
     warnings = broker.problems() + broker.stalls()
     if broker.parts.membership.session() is None:
         warnings.append("no session with the store: the controller considers this broker dead, or soon will")
@@ -277,7 +284,7 @@ def _topic(broker: Broker, name: str) -> TopicRow:
         "partitions": len(partitions),
         "replicas": max((len(role.assignment.replicas) for role in partitions), default=0),
         "offline": sum(role.state.leader not in broker.parts.metadata_cache.brokers for role in partitions),
-        "under_replicated": sum(behind(broker, role) for role in partitions),
+        "under_replicated": sum(is_under_replicated(broker, role) for role in partitions),
         "led_here": sum(role.state.leader == broker.config.id for role in partitions),
         "held_here": len(known),
         "offsets_here": sum(watermark - log.start_offset for log, watermark in known),
@@ -285,9 +292,9 @@ def _topic(broker: Broker, name: str) -> TopicRow:
 
 
 def _troubled(broker: Broker) -> list[Role]:
-    """List the unhealthy partitions, those without a leader first."""
+    """List the unhealthy partitions, those without a leader first, at most `TROUBLED_MAX`."""
     live = broker.parts.metadata_cache.brokers
-    found = [role for role in roles(broker) if role.state.leader not in live or behind(broker, role)]
+    found = [role for role in roles(broker) if role.state.leader not in live or is_under_replicated(broker, role)]
     return sorted(found, key=lambda role: (role.state.leader in live, role.where))[:TROUBLED_MAX]
 
 

@@ -1,4 +1,4 @@
-"""Administration of consumer groups: list and describe them, and read, set and delete their offsets."""
+"""Administration of consumer groups: list, describe and delete them, and read, set and delete their offsets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import raise_for
@@ -89,14 +89,13 @@ class GroupDescription:
 async def list_groups(client: Client, states: Iterable[str] = ()) -> list[GroupSummary]:
     """Return the groups of all brokers: each broker lists only the groups that it coordinates."""
     wanted = list(states)
-    await client.patiently(lambda: client.metadata([]))
+    [topic] = (await client.patiently(lambda: client.metadata([OFFSETS_TOPIC]))).topics
     found = []
     for broker in client.brokers:
 
         async def once(broker: int = broker) -> ListGroupsResponse:
             reply = await client.ask_broker(broker, LIST_GROUPS, ListGroupsRequest(states_filter=wanted))
-            # The error means that the cluster has no coordinators, since it never had a group.
-            if reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            if topic.partitions or reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise_for(reply.error_code, f"groups of broker {broker}")
             return reply
 
@@ -163,7 +162,8 @@ async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, 
 
 
 async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return the offset of the first record at or after the given timestamp; the high watermark if there is none.
+    """Return for each partition the offset of the first record at or after the given timestamp; the high watermark if
+    there is none.
 
     LATEST and EARLIEST are allowed as timestamps. Partitions without a leader are left out.
     """
@@ -214,7 +214,8 @@ async def _list_offsets(client: Client, leader: int, times: Mapping[TopicPartiti
 
 
 async def commit(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit offsets for a group without members. Raises `KafkaError` at the first refusal."""
+    """Commit offsets for a group without members. Raises `KafkaError` if a partition is refused; others may be
+    committed."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for where, offset in sorted(offsets.items()):
         entry = OffsetCommitRequestPartition(

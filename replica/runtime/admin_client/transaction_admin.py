@@ -171,10 +171,9 @@ async def open_in(client: Client, wheres: Iterable[TopicPartition]) -> list[Part
 async def hanging(client: Client, wheres: Iterable[TopicPartition], before_ms: int) -> list[PartitionTransaction]:
     """Return the transactions that are open in a partition although no coordinator will end them.
 
-    Nothing was written in them since `before_ms`, and no coordinator has an open transaction of the producer with the
-    partition. A
-    coordinator removes a partition when its marker is written, so the leaders are asked both before and after the
-    coordinator: a transaction that is open both times did not end in between.
+    Their last batch is not newer than `before_ms`, and no coordinator has an open transaction of the producer with the
+    partition. A coordinator removes a partition from a transaction when the partition has the marker. So the leaders
+    are asked both before and after the coordinators: a transaction that is open both times did not end in between.
     """
     candidates = [each for each in await open_in(client, wheres) if each.last_ms <= before_ms]
     if not candidates:

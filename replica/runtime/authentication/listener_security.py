@@ -21,8 +21,8 @@ class Authenticator(AuthenticationState, Protocol):
 
     @property
     def failure(self) -> str | None:
-        """The reason why authentication failed for good; else None. The connection is closed after the response to the
-        failure."""
+        """The reason why authentication failed, or else None. A failure closes the connection, after the response if
+        there is one."""
 
     @property
     def pause_ms(self) -> float:
@@ -32,7 +32,7 @@ class Authenticator(AuthenticationState, Protocol):
         """Return the body of the response; None to close the connection without a response."""
 
     def answer_raw_token(self, token: bytes, now: int) -> bytes:
-        """Return the response as bytes, with its length prefix."""
+        """Return the response as bytes, with its length prefix; empty to close the connection without a response."""
 
 
 class ListenerSecurity(Protocol):

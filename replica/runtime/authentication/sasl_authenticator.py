@@ -106,7 +106,7 @@ class SaslAuthenticator:
         self.done = False
         """True if `principal` is authenticated; False during a re-authentication."""
         self.failure: str | None = None
-        """The reason why authentication failed for good; else None."""
+        """The reason why authentication failed, or else None. A failure is final: it closes the connection."""
         self.pause_ms = 0.0
         """The pause in ms before the response to a failed login."""
         self.expires_at = math.inf

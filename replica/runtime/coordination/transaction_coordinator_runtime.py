@@ -81,7 +81,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
 
     @property
     def markers_pending(self) -> int:
-        """The number of markers that are not sent yet, counted once for each partition."""
+        """The number of markers that wait to be sent, or sent again, counted once for each partition."""
         return len(self._markers)
 
     async def _begin(self, nursery: trio.Nursery) -> None:

@@ -103,7 +103,7 @@ class TransactionMarkerSender:
         self._nursery: trio.Nursery | None = None
 
     def __len__(self) -> int:
-        """Return the number of markers that are not sent yet, counted once for each partition."""
+        """Return the number of markers that wait to be sent, or sent again, counted once for each partition."""
         return len(self._manager)
 
     def _awaits(self, number: MarkerId) -> bool:

@@ -123,7 +123,9 @@ class ControlPlaneListener:
     @asynccontextmanager
     async def _authentication_slot(self) -> AsyncIterator[None]:
         if self._authenticating.statistics().tasks_waiting >= QUEUED_MAX:
-            raise NoPrincipal(f"{AUTHENTICATING_MAX + QUEUED_MAX} other connections, the limit, authenticate or wait")
+            raise NoPrincipal(
+                f"{AUTHENTICATING_MAX + QUEUED_MAX} other connections are not authenticated yet, which is the limit"
+            )
         with trio.fail_after(self._settings.handshake_s):
             await self._authenticating.acquire()
         try:

@@ -114,7 +114,7 @@ class LogManagerRuntime:
     # -- the start and the end -------------------------------------------------------------------------------
 
     async def load(self, me: BrokerId, cluster: str) -> None:
-        """Load the logs of all usable directories, and report damaged ones.
+        """Load the logs of all usable directories, and report damaged logs.
 
         Raise if a directory belongs to another broker or cluster, if two directories have the same partition, or if no
         directory is usable.
@@ -129,7 +129,7 @@ class LogManagerRuntime:
             self._log.say("log_damaged", logging.ERROR, partition=TopicPartition(*where), why=error.text)
 
     def _progress_of_loading(self) -> Callable[[int, int], None]:
-        """Return the progress callback of the loading thread."""
+        """Return a callback for the loading thread that logs the progress, at most once every `LOADING_S`."""
         reported = began = time.monotonic()
 
         def progress(done: int, total: int) -> None:
@@ -167,7 +167,7 @@ class LogManagerRuntime:
 
     @property
     def paths(self) -> dict[str, str | None]:
-        """Each directory, with the reason why it is unusable; None for a working one."""
+        """Each directory, with the reason why it is unusable; None for a usable one."""
         return {each.files.where: self.failed.get(each.files.where) for each in self._logs.directories}
 
     def held_in(self, directory: str) -> list[LogSize]:
@@ -182,7 +182,7 @@ class LogManagerRuntime:
         )
 
     def partitions_in(self, directory: str) -> list[TopicPartition]:
-        """Return the partitions with a log in this directory."""
+        """Return the partitions with a log in this directory. Damaged logs are left out."""
         found = (each for each in self._logs.directories if each.files.where == directory)
         return sorted(TopicPartition(*where) for each in found for where in each.logs)
 
@@ -193,7 +193,7 @@ class LogManagerRuntime:
 
     @property
     def damaged(self) -> dict[TopicPartition, str]:
-        """Logs that could not be opened or went offline, with the reason."""
+        """Logs that became unusable without a failure of their directory, with the reason."""
         return {TopicPartition(*where): error.text for where, error in self._logs.damaged.items()}
 
     @property
@@ -213,8 +213,8 @@ class LogManagerRuntime:
         kept = logs.topic_id(where)
         if ident is not None and kept is not None and kept != ident:
             if not begins:
-                # This broker is in the ISR, so it had a log of this topic: perhaps this one, and its metadata file is
-                # damaged.
+                # This broker is in the ISR, so it had a log of this topic. That may be this log, with a wrong topic id
+                # in its `partition.metadata`.
                 self.mismatched_logs[where] = why = _mismatch(logs.folder(where), kept, topic_id)
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, why)
             # The topic of this log was deleted while this broker was down. Ids are never reused.
@@ -283,7 +283,7 @@ class LogManagerRuntime:
                 if gone:
                     self._log.say("segments_deleted", count=gone)
                     retired()
-                    await trio.to_thread.run_sync(logs.checkpoint)  # also if a log has failed: the others lost segments
+                    await trio.to_thread.run_sync(logs.checkpoint)  # also after an exception: other logs lost segments
 
         async def sweep() -> None:
             await trio.to_thread.run_sync(logs.delete_due_files, now())

@@ -22,7 +22,8 @@ class CheckpointedLogs(Logs, Protocol):
 
 
 class ReplicaDurability:
-    """Flushes logs in a thread, one after the other, and reports each to the core."""
+    """Flushes logs in a thread, one after the other, and reports the outcome of each flush to the core. Checkpoints the
+    high watermarks regularly."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class ReplicaDurability:
         self._wakeup = Wakeup()
 
     def wake(self) -> None:
-        """Run the flushes in the core's queue after the current one."""
+        """Start the flushes in the core's queue. If a flush is in progress, they follow it."""
         self._wakeup.ring()
 
     async def run(self) -> None:

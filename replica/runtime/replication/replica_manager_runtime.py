@@ -1,7 +1,7 @@
 """The runtime side of a broker's `ReplicaManager`: the clock, disks, the store, other brokers, and pending requests.
 
-One task at a time calls the core, and the call never waits. The effects are executed after it: replies wake pending
-requests, fetchers are woken, ISR changes are sent to the store, flushes run in threads.
+One task at a time calls the core, and no other task runs during the call. The effects are executed after it: replies
+wake pending requests, fetchers are woken, ISR changes are sent to the store, flushes run in a thread.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
 
 SLICE: Final = 500
-"""The number of partitions without a replica here that a large fetch answers before other tasks run."""
+"""A consumer's fetch of more partitions lets other tasks run each time it has answered this many partitions without a
+replica on this broker."""
 RETRY_S: Final = 1.0
 """The pause after a tick that raised an exception."""
 LEVELS: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
-"""The log levels of notes that need attention. Notes that are neither here nor in `RATE_LIMITED` have the level
-INFO."""
+"""The log levels of notes that need attention. The other notes have ERROR with an exception, WARNING if they
+are in `RATE_LIMITED`, and else INFO."""
 RATE_LIMITED: Final = frozenset({"role_refused", "not_appended", "log_rotten", "session_lost"})
 """Notes that may repeat without end, so their log lines are rate-limited."""
 CHECKPOINT_S: Final = 5.0
@@ -67,7 +68,8 @@ class ReplicaNotes:
 
     def __init__(self, log: Log) -> None:
         self.fetches_refused = 0
-        """The number of refusals by leaders since the start, one for each partition or for a request as a whole."""
+        """The number of refusals by leaders since the start. Each refused partition counts, and each request that is
+        refused as a whole."""
         self._log = log
 
     def write(self, note: Note) -> None:
@@ -132,7 +134,7 @@ class ReplicaManagerRuntime:
         self._watchdog = UNWATCHED if watchdogs is None else watchdogs.add("replica manager", self._wakeup.ring)
 
     def add_role_listener(self, listener: Callable[[RoleTaken], None]) -> None:
-        """Add a function that is called with each new role in a partition that the controller gives this broker."""
+        """Add a function that is called when this broker takes a new role in a partition or loses its role."""
         self._role_listeners.append(listener)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -160,12 +162,15 @@ class ReplicaManagerRuntime:
         self._turn()
 
     def throttle(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
-        """Limit the total rate at which these partitions are fetched while out of sync (bytes/s); None: unlimited."""
+        """Limit the total rate at which this broker fetches these partitions (bytes/s); None: unlimited.
+
+        A partition is exempt if this broker was in its ISR when it began to follow the leader.
+        """
         self.core.fetchers.throttle(partitions, bytes_s)
         self._turn()
 
     def throttle_followers(self, partitions: Iterable[TopicPartition], bytes_s: int | None) -> None:
-        """Limit the total rate at which out-of-sync followers receive these partitions (bytes/s); None: unlimited."""
+        """Limit the total rate at which followers outside the ISR fetch these partitions (bytes/s); None: unlimited."""
         self.core.fetches.quota.configure(partitions, bytes_s)
 
     # -- requests -----------------------------------------------------------------------------
@@ -195,8 +200,11 @@ class ReplicaManagerRuntime:
         return await self._answered(lambda token: self.core.fetch(token, asked, self.now()))
 
     async def _fetch_many(self, asked: Fetch) -> list[Fetched]:
-        """Fetch many partitions for a consumer. The errors of those that this broker does not hold are found in slices,
-        so that other tasks run in between. If there are any, the fetch of the other partitions does not wait."""
+        """Fetch many partitions for a consumer.
+
+        First collect the errors of the partitions without a replica on this broker, in slices, so that other tasks run
+        in between. If there is an error, return the records of the other partitions without waiting for more.
+        """
         core = self.core
         absent = [part for part in asked.parts if part.where not in core.partitions]
         errors: dict[TopicPartition, Fetched] = {}
@@ -235,7 +243,7 @@ class ReplicaManagerRuntime:
                 self.core.purgatory.cancel(token)
 
     def logs_retired(self) -> None:
-        """Check all log starts, which retention may have moved."""
+        """Check all log start offsets, which retention may have moved."""
         self.core.logs_retired()
 
     def disk_failed(self, where: TopicPartition, why: str) -> None:
@@ -263,7 +271,7 @@ class ReplicaManagerRuntime:
     ) -> None:
         """Append with acks=all.
 
-        `done` is called exactly once, perhaps before this returns: with NONE and the first offset, or the error.
+        `done` is called exactly once, perhaps before this returns: with NONE and the first offset, or with an error.
         """
         self._last_token += 1
         token = self._last_token

@@ -1,1 +1,1 @@
-"""Reads and writes in the store that a broker makes for its clients."""
+"""A broker's access to the store on behalf of its clients."""

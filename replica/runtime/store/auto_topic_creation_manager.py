@@ -19,9 +19,9 @@ CREATED_AT_A_TIME_MAX: Final = 50
 CREATED_BY_REQUEST_MAX: Final = 1_000
 """The maximum number of topics that one request may create."""
 PENDING_MAX: Final = 2_000
-"""The maximum number of topics of all requests whose creation is pending."""
+"""The maximum number of topics with a pending creation, for all requests together."""
 WAIT_S: Final = 1.0
-"""The time that a response waits for its topics, to report errors such as a wrong replication factor."""
+"""The longest time that a response waits for its topics, to report errors such as a wrong replication factor."""
 
 Make = Callable[[str], Awaitable[None]]
 """Creates a missing topic. Raises `KafkaError`."""
@@ -50,8 +50,8 @@ class AutoTopicCreationManager:
     async def create(self, names: Iterable[str]) -> dict[str, ErrorCode]:
         """Begin to create topics, wait up to `WAIT_S`, and return the error of each.
 
-        The error is LEADER_NOT_AVAILABLE if the topic was created, or may still be. Topics beyond the limits are not
-        created and not returned.
+        The error is LEADER_NOT_AVAILABLE if the topic was created, if its creation is pending, or if the creation
+        failed with a retriable error. Topics beyond the limits are not created and not returned.
         """
         begun: dict[str, _Creation] = {}
         for name in names:

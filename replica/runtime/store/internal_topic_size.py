@@ -16,7 +16,7 @@ class InternalTopicSize:
         self.name = name
         self._topics = topics
         self._count: int | None = None
-        """The number of partitions; None if it was not read since the topic last changed."""
+        """The number of partitions; None if it was not read since the topic was last created or deleted."""
         self._changes = 0
 
     async def count(self) -> int | None:

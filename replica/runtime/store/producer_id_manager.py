@@ -30,7 +30,7 @@ class ProducerIdManager:
 
     async def take(self) -> int:
         """Return an unused id. Raises `KafkaError` if no new block can be reserved. Its code is retriable only if the
-        cause may be temporary; a damaged node is not."""
+        cause may be temporary, so not for a damaged node."""
         while self._next >= self._end:
             async with self._reservation:
                 if self._next >= self._end:

@@ -1,4 +1,4 @@
-"""Calls of the store on behalf of a client. Their exceptions become Kafka error codes."""
+"""Calls to the store on behalf of a client. Their exceptions become Kafka error codes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Defaults:
 
 @frozen
 class CreatedTopic:
-    """A created topic. `id` is None if the request was only validated."""
+    """A created topic, or one that was only validated: then `id` is None."""
 
     id: TopicId | None
     replicas: Replicas
@@ -145,7 +145,7 @@ class TopicManager:
         return await self._at_the_store(lambda session: admin.read_topic(session, name, missing_is_fine=True))
 
     async def has(self, where: TopicPartition) -> bool:
-        """Return whether the store has the partition; True if the store does not answer."""
+        """Return whether the store has the partition; True if the topic cannot be read."""
         try:
             found = await self.read(where.topic)
         except KafkaError:
@@ -179,10 +179,10 @@ class TopicManager:
         await self._until(is_gone, timeout_ms, f"topic {name} is marked for deletion, but not deleted yet")
 
     async def until_deleted(self, names: Iterable[str], timeout_ms: int) -> None:
-        """Wait a little for the controller to complete the deletion of topics that this broker's metadata lacks.
+        """Wait until the controller has completed the deletion of topics that this broker's metadata lacks.
 
-        Only then can topics of the same names be created. The controller waits until all brokers have deleted their
-        replicas, and one of them may be down.
+        Only then can topics of the same names be created. Return after `timeout_ms` or `DELETION_WAIT_S` at the latest,
+        since the deletion completes only when all brokers have deleted their replicas, and one of them may be down.
         """
         with trio.move_on_after(min(timeout_ms / 1000, DELETION_WAIT_S)):
             for name in names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -29,6 +30,11 @@ class Typing:
         await self.shell.line(line)
         return list(self._said)
 
+    async def said(self, text: str) -> None:
+        """Wait for a line with this text."""
+        while not any(text in line for line in self._said):
+            await trio.sleep(0.001)
+
     async def events(self, count: int) -> list[str]:
         """Return the events that arrive in time."""
         while sum(line.startswith("WatchedEvent") for line in self._said) < count:
@@ -37,9 +43,9 @@ class Typing:
 
 
 @asynccontextmanager
-async def a_shell(path: Path) -> AsyncIterator[Typing]:
+async def a_shell(path: Path, **settings: Any) -> AsyncIterator[Typing]:
     store_settings = zab.StoreSettings(extended_types=True)
-    async with zab.open_store(path, store=store_settings) as store:
+    async with zab.open_store(path, store=store_settings, **settings) as store:
 
         def opens(servers: str) -> AbstractAsyncContextManager[Session]:
             return store.session()
@@ -50,9 +56,9 @@ async def a_shell(path: Path) -> AsyncIterator[Typing]:
                 yield Typing(shell, said)
 
 
-def run(path: Path, story: Callable[[Typing], Awaitable[None]]) -> None:
+def run(path: Path, story: Callable[[Typing], Awaitable[None]], **settings: Any) -> None:
     async def main() -> None:
-        async with a_shell(path) as typing:
+        async with a_shell(path, **settings) as typing:
             await story(typing)
 
     trio.run(main)
@@ -149,6 +155,21 @@ def test_watches(tmp_path: Path) -> None:
         assert await typing("printwatches") == ["printwatches is off"]
 
     run(tmp_path, story)
+
+
+def test_session_outlives_lost_events(tmp_path: Path) -> None:
+    async def story(typing: Typing) -> None:
+        await typing("create -e /a x")
+        await typing("create /many")
+        await typing("addWatch /")
+        await typing.shell.session.multi(zab.Multi().create("/many/1").create("/many/2"))
+        await typing.said("events were not read, and later ones are lost: read the nodes, and watch them again")
+        assert await typing("get /a") == ["x"], "the session and its ephemeral node are there"
+        await typing("addWatch /a")
+        await typing("set /a y")
+        assert await typing.events(1) == ["NodeDataChanged path:/a"]
+
+    run(tmp_path, story, client_ports=zab.ClientPortSettings(events_max=1))
 
 
 def test_wrong_server_address_is_wrong_usage() -> None:

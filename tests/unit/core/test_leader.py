@@ -770,6 +770,15 @@ def test_an_observer_is_no_part_of_a_new_quorum() -> None:
         leader.reconfigure(members(3, 4))
 
 
+def test_a_server_that_may_have_lost_promises_is_no_part_of_a_new_quorum() -> None:
+    leader = established(ensemble=members(3))
+    leader.greet(4)
+    leader.promise(4, counts=False, forgotten=True)
+    leader.hear(4, AckNewLeader(Epoch(2)))
+    with pytest.raises(NewConfigNoQuorum, match=r"\[4\] do not count, because they may have lost promises"):
+        leader.reconfigure(members(3, 4))
+
+
 def test_removed_leader_designates_the_voter_with_the_newest_acknowledgement() -> None:
     leader = established(1, 2)
     change = leader.reconfigure(members(1, 2))

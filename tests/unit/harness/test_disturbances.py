@@ -22,13 +22,7 @@ class Clock:
     now_ms = 1_000
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def judge(clock: Clock) -> Judge:
+def judge_with(clock: Clock) -> Judge:
     ghost = OracleState(ENSEMBLE, 3)
     return Judge(ghost, [lambda ghost: DropsHaveACause(ghost, lambda: clock.now_ms), VotesBeginWithTheCandidate])
 
@@ -38,33 +32,66 @@ def acknowledges(judge: Judge, counter: int) -> None:
     judge.ticked(THREE)
 
 
-def test_a_follower_that_acknowledges_is_not_dropped(judge: Judge, clock: Clock) -> None:
+def test_a_follower_that_acknowledges_is_not_dropped() -> None:
+    clock = Clock()
+    judge = judge_with(clock)
     acknowledges(judge, 4)
     clock.now_ms += SYNC_MS - 1
     with pytest.raises(Violation, match="server 3 drops 1, which acknowledged 1/4 only 199 ms ago"):
         judge.dropped(THREE, ONE, SYNC_MS)
 
 
-def test_a_follower_without_progress_may_be_dropped(judge: Judge, clock: Clock) -> None:
+def test_a_follower_without_progress_may_be_dropped() -> None:
+    clock = Clock()
+    judge = judge_with(clock)
     acknowledges(judge, 4)
     clock.now_ms += SYNC_MS
     acknowledges(judge, 4)  # no progress
     judge.dropped(THREE, ONE, SYNC_MS)
 
 
-def test_acknowledgements_of_an_earlier_link_do_not_count(judge: Judge) -> None:
+def test_each_new_acknowledgement_is_progress() -> None:
+    clock = Clock()
+    judge = judge_with(clock)
+    acknowledges(judge, 4)
+    clock.now_ms += SYNC_MS
+    acknowledges(judge, 5)
+    with pytest.raises(Violation, match="which acknowledged 1/5 only 0 ms ago"):
+        judge.dropped(THREE, ONE, SYNC_MS)
+
+
+def test_acknowledgements_of_an_earlier_link_do_not_count() -> None:
+    judge = judge_with(Clock())
     acknowledges(judge, 4)
     judge.heard_follower_info(THREE, ONE)
     judge.dropped(THREE, ONE, SYNC_MS)
 
 
-def test_acknowledgements_after_the_last_tick_do_not_count(judge: Judge) -> None:
+def test_acknowledgements_of_a_lost_link_do_not_count_at_the_next_tick() -> None:
+    judge = judge_with(Clock())
+    judge.heard_ack(THREE, ONE, make(1, 4))
+    judge.heard_follower_info(THREE, ONE)
+    judge.ticked(THREE)
+    judge.dropped(THREE, ONE, SYNC_MS)
+
+
+def test_acknowledgements_before_a_drop_do_not_count_for_the_next_drop() -> None:
+    judge = judge_with(Clock())
+    acknowledges(judge, 4)
+    judge.dropped(THREE, ONE, 0)
+    judge.ticked(THREE)
+    judge.dropped(THREE, ONE, SYNC_MS)
+
+
+def test_acknowledgements_after_the_last_tick_do_not_count() -> None:
+    judge = judge_with(Clock())
     judge.heard_ack(THREE, ONE, make(1, 4))
     judge.ticked(ONE)
     judge.dropped(THREE, ONE, SYNC_MS)
 
 
-def test_another_follower_or_a_wrong_clock_gives_no_verdict(judge: Judge) -> None:
+def test_another_follower_or_a_wrong_clock_gives_no_verdict() -> None:
+    judge = judge_with(Clock())
     acknowledges(judge, 4)
     judge.dropped(THREE, TWO, SYNC_MS)
     judge.dropped(THREE, ONE, 0)
@@ -76,18 +103,21 @@ def votes(
     judge.heard_notification(ONE, source, Notification(state, leader, zxid, Epoch(1), turn, ENSEMBLE))
 
 
-def test_a_vote_for_a_candidate_of_the_round_is_valid(judge: Judge) -> None:
+def test_a_vote_for_a_candidate_of_the_round_is_valid() -> None:
+    judge = judge_with(Clock())
     votes(judge, THREE, THREE, 5, make(1, 7))
     votes(judge, TWO, THREE, 5, make(1, 7))
 
 
 @pytest.mark.parametrize(("turn", "zxid"), [(6, make(1, 7)), (5, make(1, 8))], ids=["another round", "another history"])
-def test_a_vote_that_its_candidate_has_not_cast_is_a_violation(judge: Judge, turn: int, zxid: Zxid) -> None:
+def test_a_vote_that_its_candidate_has_not_cast_is_a_violation(turn: int, zxid: Zxid) -> None:
+    judge = judge_with(Clock())
     votes(judge, THREE, THREE, 5, make(1, 7))
     with pytest.raises(Violation, match=f"server 2 votes in round {turn} for 3"):
         votes(judge, TWO, THREE, turn, zxid)
 
 
-def test_servers_that_have_a_leader_may_name_it_in_any_round(judge: Judge) -> None:
+def test_servers_that_have_a_leader_may_name_it_in_any_round() -> None:
+    judge = judge_with(Clock())
     votes(judge, TWO, THREE, 6, make(1, 7), State.FOLLOWING)
     votes(judge, TWO, ServerId(-1), 6, make(1, 7))

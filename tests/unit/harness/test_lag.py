@@ -111,8 +111,22 @@ def test_follower_that_has_left_or_returns_is_not_reported() -> None:
 
 def test_follower_without_a_replica_is_reported() -> None:
     observed = Observed()
+    observed.log.end_offset = 1
     observed.copy = None  # type: ignore[assignment]
     assert observed.reported(2 * LIMIT_MS)
+
+
+def test_follower_with_a_replica_of_a_deleted_topic_is_reported() -> None:
+    observed = Observed()
+    observed.copy = Copy(Key(HERE, b"former id"), [RECORD] * 5)
+    assert observed.reported(2 * LIMIT_MS)
+
+
+def test_short_pause_counts() -> None:
+    observed = Observed()
+    assert not observed.reported(LIMIT_MS)
+    observed.now += PAUSED_MS - STEP_MS
+    assert observed.reported(STEP_MS)
 
 
 def test_follower_whose_disk_lost_records_is_not_reported() -> None:

@@ -36,6 +36,7 @@ def broker(
     role: object = LEADS,
     session: object = None,
     produced: Mapping[int, int] | None = None,
+    follower_reads: bool = True,
 ) -> Broker:
     """A broker with one partition: offsets 2 to 9, of which 5 are committed and 4 durable."""
     log = SimpleNamespace(start_offset=2, end_offset=9)
@@ -43,7 +44,7 @@ def broker(
     core = SimpleNamespace(
         purgatory=purgatory,
         partitions={HERE: partition},
-        settings=SimpleNamespace(follower_reads=True),
+        settings=SimpleNamespace(follower_reads=follower_reads),
         fetches=SimpleNamespace(sessions=SimpleNamespace(of=lambda _: session)),
     )
     return cast(Broker, SimpleNamespace(id=ONE, core=core, produced=produced or {}))
@@ -91,20 +92,27 @@ def fetch(offset: int, replica: BrokerId = CONSUMER, **more: Any) -> Fetch:
         (fetch(5), LEADS, False),
         (fetch(1), LEADS, False),
         (fetch(4, epoch=2), LEADS, False),
-        (fetch(4, bytes_min=100), LEADS, False),
+        (fetch(4, epoch=-1), LEADS, True),
+        (fetch(4, bytes_min=2), LEADS, False),
         (fetch(3, committed=True), LEADS, False),
         (fetch(2, committed=True), LEADS, True),
         (fetch(4), FOLLOWS, False),
         (fetch(4, any_replica=True), FOLLOWS, True),
         (fetch(8, TWO), LEADS, True),
         (fetch(9, TWO), LEADS, False),
-        (fetch(4), None, False),
+        (fetch(4, any_replica=True), None, False),
     ],
 )
 def test_no_fetch_waits_for_records_that_exist(asked: Fetch, role: object, wrong: bool) -> None:
     purgatory = DelayedOperationPurgatory(Outbox())
     purgatory.delay_fetch(DelayedFetch(1, 99, asked))
     assert is_wrong(broker(purgatory, role)) is wrong
+
+
+def test_a_fetch_of_a_follower_waits_if_consumers_read_at_leaders_only() -> None:
+    purgatory = DelayedOperationPurgatory(Outbox())
+    purgatory.delay_fetch(DelayedFetch(1, 99, fetch(4, any_replica=True)))
+    assert not is_wrong(broker(purgatory, FOLLOWS, follower_reads=False))
 
 
 @pytest.mark.parametrize(("number", "offset", "wrong"), [(7, 8, True), (7, 9, False), (6, 8, False)])
@@ -114,6 +122,12 @@ def test_a_session_is_read_from_its_newest_requests(number: int, offset: int, wr
     [part] = fetch(offset).parts
     session = SimpleNamespace(id=number, requests={HERE: part})
     assert is_wrong(broker(purgatory, session=session)) is wrong
+
+
+def test_a_closed_session_reads_nothing() -> None:
+    purgatory = DelayedOperationPurgatory(Outbox())
+    purgatory.delay_fetch(DelayedFetch(1, 99, Fetch((), TWO), 7))
+    assert not is_wrong(broker(purgatory))
 
 
 def test_a_partition_that_is_offline_is_not_judged() -> None:

@@ -53,6 +53,13 @@ def test_caller_without_a_proved_identity_is_not_authorized(authorization: str |
     assert Access().snapshot(authorization) is HTTPStatus.UNAUTHORIZED
 
 
+def test_password_may_have_any_characters() -> None:
+    access = Access()
+    credentials = "admin:pässwörd".encode()
+    access.restrict((ALL, "digest", digest_id(credentials)))
+    assert access.snapshot(f"digest {credentials.decode('latin-1')}", probe=True) is None
+
+
 def test_snapshot_is_for_the_super_user_and_for_an_identity_with_all_permissions_at_the_root() -> None:
     access = Access()
     assert access.snapshot(OTHER, probe=True) is HTTPStatus.FORBIDDEN, "what anyone may do proves nothing"

@@ -57,7 +57,7 @@ def test_healthy_server_has_no_warnings() -> None:
 def test_follower_that_is_not_synchronized_has_a_leader() -> None:
     role = RoleChange(State.FOLLOWING, Epoch(3), ServerId(2), serving=False)
     assert operator_warnings(status(role=role), HEALTHY, None, ()) == [
-        "not serving yet: this server follows leader 2 but is not synchronized"
+        "not serving yet: this server follows leader 2, and is still being synchronized"
     ]
 
 

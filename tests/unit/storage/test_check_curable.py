@@ -36,7 +36,7 @@ def test_only_voter_with_a_damaged_history_is_refused_with_the_damage_and_the_re
 
 
 def test_only_voter_whose_directory_was_emptied_is_refused() -> None:
-    with pytest.raises(DamagedError, match="with autocreate=False"):
+    with pytest.raises(DamagedError, match="it was empty and autocreate is False"):
         check_curable(lost(), of(ONE), ONE, "data")
 
 

@@ -379,8 +379,10 @@ def test_errors_that_remember_a_failure_forbid_every_later_call_of_the_process()
     for act in (file.sync, disk.list, lambda: disk.create("b")):
         with pytest.raises(StorageError, match="cannot write a"):
             act()
+    held = disk.errors
     with disk.aside():
         assert disk.list() == ("a",)
+        assert held.failed is None
     with pytest.raises(StorageError):
         disk.list()
     disk.kill()

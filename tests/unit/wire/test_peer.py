@@ -293,7 +293,7 @@ def test_huge_lengths_are_refused_before_allocation(bomb: bytes) -> None:
 
 
 def test_greeting_of_another_version_differs_from_noise() -> None:
-    with pytest.raises(WrongPeer, match="speaks version 3 of the peer protocol, this server 2"):
+    with pytest.raises(WrongPeer, match="speaks version 3 of the peer protocol, and this server version 2"):
         decode(Channel.GREETING, msgpack.packb([1, 3, "whatever", "it", "holds", "by", "then"]))
     with pytest.raises(WrongPeer, match="version 0"):
         decode(Channel.GREETING, payload_of(Hello(0, "zab", ServerId(1), "learner", "", 0)))

@@ -97,7 +97,7 @@ def changed(old: bytes, new: bytes) -> bytes:
 
 @pytest.mark.parametrize(("old", "new", "why"), [
     (b'nonce="OA6MG9tEQGm2hh"', b'nonce="OA6MG9tEQGm2hi"', "not the nonce"),
-    (b"nc=00000001", b"nc=00000002", "used before"),
+    (b"nc=00000001", b"nc=00000002", "used only once"),
     (b"nc=00000001,", b"", "has no `nc` directives"),
     (b"qop=auth", b"qop=auth-int", "only qop=auth"),
     (b'realm="zk-sasl-md5"', b'realm="elsewhere"', "not this server's"),

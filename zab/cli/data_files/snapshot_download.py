@@ -23,15 +23,20 @@ class NoSnapshot(ZabError):
 
 def streamed(url: str, auth: str | None) -> Iterator[bytes]:
     """Yield the file piece by piece. Raise `NoSnapshot` if not all of it arrives, `ConfigError` for a bad argument."""
-    where = urlsplit(url)
-    if where.hostname is None:
+    headers = _headers(auth)
+    try:
+        where = urlsplit(url)
+        host, port = where.hostname, where.port
+    except ValueError:  # a port or an IPv6 address that is none
+        host = None
+    if host is None:
         raise ConfigError(f"{url}: expected the URL of an admin port, like http://127.0.0.1:8080")
     secure = where.scheme == "https"
     make = HTTPSConnection if secure else HTTPConnection
-    connection = make(where.hostname, where.port or (443 if secure else 80), timeout=PATIENCE_S)
+    connection = make(host, port or (443 if secure else 80), timeout=PATIENCE_S)
     path = where.path if where.path not in ("", "/") else PATH
     try:
-        connection.request("GET", f"{path}?streaming=true", headers=_headers(auth))
+        connection.request("GET", f"{path}?streaming=true", headers=headers)
         reply = connection.getresponse()
         if reply.status != HTTPStatus.OK or reply.getheader("Content-Type", "").startswith("application/json"):
             raise NoSnapshot(f"{url}: {_reason(reply, auth)}")
@@ -54,7 +59,9 @@ def _headers(auth: str | None) -> dict[str, str]:
     scheme, colon, credentials = auth.partition(":")
     if not colon or not scheme:
         raise ConfigError("--auth must be SCHEME:CREDENTIALS, like digest:user:password")
-    return {"Authorization": f"{scheme} {credentials}"}
+    if not auth.isprintable():
+        raise ConfigError("--auth contains a control character, such as a line break, which HTTP does not carry")
+    return {"Authorization": f"{scheme} {credentials}".encode().decode("latin-1")}  # the client sends it as Latin-1
 
 
 def _reason(reply: HTTPResponse, auth: str | None) -> str:

@@ -103,18 +103,19 @@ class Shell:
             self._leave = None
 
     async def _hold(self, leave: trio.CancelScope, task_status: trio.TaskStatus[None]) -> None:
-        """Hold the session open until `leave` is cancelled or events are lost.
-
-        The task that enters the session's block must also leave it.
-        """
+        """Hold the session open until `leave` is cancelled. The task that enters its block must also leave it."""
         begun = False
         try:
             with leave:
-                async with self._opens(self.servers) as session, session.watcher() as watch:
-                    self._session, self._watch = session, watch
-                    begun = True
-                    task_status.started()
-                    await self._tell(watch)
+                async with self._opens(self.servers) as session:
+                    self._session = session
+                    while True:
+                        async with session.watcher() as watch:
+                            self._watch = watch
+                            if not begun:
+                                begun = True
+                                task_status.started()
+                            await self._tell(watch)
         except ZabError as error:
             if not begun:
                 raise
@@ -124,6 +125,7 @@ class Shell:
             self._left.set()
 
     async def _tell(self, watch: Watch) -> None:
+        """Print the events of a watch, until some of them are lost."""
         while True:
             try:
                 async for event in watch:

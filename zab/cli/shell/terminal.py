@@ -37,7 +37,7 @@ def complain(line: str) -> None:
 
 
 async def run_words(opens: Opens, servers: str, words: list[str]) -> bool:
-    """Run one command, given on the command line. Return False if it failed."""
+    """Run one command, whose words were given on the command line. Return False if it failed."""
     async with opened(opens, servers, say, complain) as shell:
         return await shell.words(words)
 

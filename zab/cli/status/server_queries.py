@@ -96,7 +96,7 @@ class ServerReport:
     by_words: bool = False
     """True if the report came from a client port, which reports one server only."""
     followers: Followers | None = None
-    """The counts of a leader that reports only its own row; None in all other reports."""
+    """The counts of followers and observers, from a leader that reports only its own row; None in all other reports."""
 
     def with_members(self, members: Membership) -> ServerReport:
         """Add the number of observers to a leader's counts, and the number of voters if it is unknown."""

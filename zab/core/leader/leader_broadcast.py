@@ -172,9 +172,14 @@ class LeaderBroadcast(LeaderPhase):
         synced = [sid for sid in quorums.counting() if not self._learners[sid].observer]
         if not ensemble.is_quorum([*synced, log_state.me]):
             present = sorted({*synced, log_state.me}.intersection(ensemble.voters))
+            forgotten = [sid for sid in ensemble.voters if sid in self._learners and self._learners[sid].forgotten]
+            why = (
+                f"; {forgotten} do not count, because they may have lost promises (a server that joins begins with an "
+                "empty directory and autocreate)"
+            )
             raise NewConfigNoQuorum(
                 f"of the new voters {list(ensemble.voters)} only {present} are synchronized, which is no quorum: start "
-                "the others first"
+                f"the others first{why if forgotten else ''}"
             )
         return self._propose_membership(ensemble, now)
 

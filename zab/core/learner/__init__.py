@@ -1,4 +1,4 @@
-"""The side of a follower or an observer.
+"""The learner's side of the protocol: followers and observers.
 
 A learner dials its leader and goes through the phases of Zab (Junqueira, Reed, Serafini, DSN 2011; ZooKeeper's Learner,
 Follower and Observer): it promises the leader's epoch, takes over the leader's history, adopts the epoch, and then logs

@@ -191,7 +191,7 @@ def watches_by_path(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def watched(server: ServerRuntime) -> Iterator[tuple[int, str]]:
-    """Yield each session at a connection, with each path that it watches."""
+    """Yield (session id, path) for each path that a connected client watches."""
     for each in server.clients.connections:
         for path in server.machine.watches.paths_of(each):
             yield each.session, path

@@ -30,7 +30,7 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
     if not status.role.serving:
         leader = status.role.leader
         if leader not in (None, status.server):
-            found.append(f"not serving yet: this server follows leader {leader} but is not synchronized")
+            found.append(f"not serving yet: this server follows leader {leader}, and is still being synchronized")
         elif status.role.veto is None:
             found.append("no leader: this server is not part of a quorum, and writes wait")
         if status.cut_off_since is not None:

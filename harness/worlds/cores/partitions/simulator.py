@@ -126,6 +126,9 @@ class PartitionsSimulator(ControllerSimulator):
         self.journal = Journal()
         self.incarnations = 0
         """The number of initializations of transactional ids."""
+        self.granted: dict[tuple[int, int], bool] = {}
+        """The granted producer ids with their epochs. True: granted again after coordinators legally lost records, so
+        that a leader may take a batch of one producer for a repeated batch of the other."""
         self._producers = 0
         self.acknowledged_at: list[int] = []
         """The times in microseconds at which producers with acks=all received an acknowledgement."""

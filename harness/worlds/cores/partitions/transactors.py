@@ -137,6 +137,8 @@ class Transactor(Party):
         reply = yield from self._insist(init)
         self.world.incarnations += 1
         identity = self._identity = Identity(reply.producer, reply.epoch, self.world.incarnations)
+        granted, pair = self.world.granted, (reply.producer, reply.epoch)
+        granted[pair] = pair in granted and self.world.checkers.stability.doubtful()
         silent, self._silent = self._silent, []
         for former, where in silent:
             yield from self._comes_back(former, where)
@@ -223,7 +225,7 @@ class Transactor(Party):
             def produce(to: Any, receive: OnReply) -> None:
                 def answer(results: list[Produced]) -> None:
                     [result] = results
-                    if result.error is ErrorCode.NONE:
+                    if result.error is ErrorCode.NONE and not self.world.granted[identity.producer, identity.epoch]:
                         self.world.checkers.commitment.acknowledged(to, where, result.base_offset, [value.encode()])
                     self.reply(to, lambda: receive(result))
 

@@ -149,6 +149,7 @@ def test_protocol_names_without_members_are_forgotten() -> None:
 def test_a_name_that_no_record_could_hold_is_no_name_of_a_group() -> None:
     room = Room()
     assert hostile(room, SupportedProtocol("range", b""), group="g" * 40_000) is E.INVALID_GROUP_ID
+    assert hostile(room, SupportedProtocol("range", b""), group="\u00fc" * 20_000) is E.INVALID_GROUP_ID
 
 
 def test_the_bounds_are_settings() -> None:

@@ -222,7 +222,7 @@ def test_records_after_earlier_restart_are_not_taken_for_deleted(start: int, sto
     assert again.high_watermark(T0) == start, "nobody has said that any of it is committed"
 
 
-def test_records_after_truncation_before_start_are_not_taken_for_deleted() -> None:
+def test_log_start_stays_where_it_is_if_its_batch_is_truncated() -> None:
     broker = Broker()
     log = broker.manager.get_or_create(T0)
     log.append_as_leader(batch(b"a"), 1, NOW)
@@ -230,8 +230,8 @@ def test_records_after_truncation_before_start_are_not_taken_for_deleted() -> No
     log.increment_start_offset(4)
     broker.manager.checkpoint()
     log.truncate_to(4)
-    assert (log.start_offset, log.end_offset) == (1, 1)
-    log.append_as_follower(numbered(1, 2, b"x"))
+    assert (log.start_offset, log.end_offset) == (4, 4)
+    log.append_as_follower(numbered(4, 2, b"x"))
     assert values_in(broker.kill().logs[T0]) == [b"x"]
 
 

@@ -1,0 +1,344 @@
+"""The checker of committed offsets: it compares a coordinator's replies with the committed records of its partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from attrs import evolve
+
+from harness.checkers.oracle_state import Violation
+from harness.checkers.partitions.copies import Record
+from harness.checkers.partitions.positions import FENCED, KEPT, REPLACED, SHOWN, STANDS, Positions
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
+from replica.core.errors import ErrorCode
+from replica.core.groups.group_coordinator import GroupCoordinator
+from replica.core.groups.group_effects import GroupRecord, OffsetRecord, SavedGroup
+from replica.core.groups.group_effects import Record as Entry
+from replica.core.groups.group_messages import (
+    Commit,
+    Committed,
+    GroupIdentity,
+    Heartbeat,
+    HeartbeatAnswered,
+    OffsetAndMetadata,
+    OffsetFetch,
+    OffsetsFetched,
+)
+from replica.core.groups.group_settings import GroupSettings
+from replica.wire import group_records
+from tests.histories.partitions.led_replica import LedReplica
+
+WHERE = TopicPartition("data", 0)
+FIRST, SECOND = OffsetAndMetadata(7, metadata="first"), OffsetAndMetadata(5, metadata="second")
+"""Two positions of group g. The second one was committed later, though its offset is smaller."""
+COMMIT = Commit(GroupIdentity("g", "m", 1, "instance"), {WHERE: SECOND})
+
+
+def stored(entry: Entry) -> Record:
+    return Record(3, group_records.encode_value(entry) or b"", -1, -1, group_records.encode_key(entry))
+
+
+def position(at: OffsetAndMetadata | None, group: str = "g") -> Record:
+    return stored(OffsetRecord(group, WHERE, at))
+
+
+def generation(number: int, group: str = "g") -> Record:
+    return stored(GroupRecord(group, SavedGroup("consumer", number, None, None, 0)))
+
+
+LOG = [generation(1), position(FIRST), position(SECOND)]
+
+
+def coordinator() -> GroupCoordinator:
+    """Return the coordinator that serves the only partition in epoch 3."""
+    made = GroupCoordinator(GroupSettings(), 0, lambda: "", group_records.topics_of)
+    made.topic.partitions = 1
+    made.topic.epochs[0] = 3
+    return made
+
+
+class Scenario(LedReplica):
+    """A broker that leads the partition of group g, with these committed records."""
+
+    def __init__(self, *records: Record) -> None:
+        super().__init__(TopicPartition(OFFSETS_TOPIC, 0), records or LOG)
+        self.positions = Positions(self.replicas)
+        self.broker.groups = SimpleNamespace(coordinator=coordinator())
+
+    def acknowledges(self, commit: Commit, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.positions.answered(self.broker, commit, Committed(dict.fromkeys(commit.positions, error)))
+
+    def commits(self, at: OffsetAndMetadata, number: int = -1) -> None:
+        self.acknowledges(Commit(GroupIdentity("g", generation=number), {WHERE: at}))
+
+    def shows(self, at: OffsetAndMetadata | ErrorCode | None, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.positions.answered(self.broker, OffsetFetch("g"), OffsetsFetched(error, {WHERE: at}))
+
+
+def violates(invariant: str, act: Callable[[], None]) -> str:
+    with pytest.raises(Violation) as found:
+        act()
+    assert found.value.invariant == invariant
+    return str(found.value)
+
+
+# -- commits -----------------------------------------------------------------------------------------------
+
+
+def test_acknowledged_commit_is_counted() -> None:
+    scenario = Scenario()
+    scenario.commits(SECOND)
+    assert scenario.counts == ["positions acknowledged"]
+
+
+@pytest.mark.parametrize("records", [[], [generation(1)], [position(None)], [position(FIRST)], [position(SECOND, "h")]])
+def test_acknowledged_commit_is_a_committed_record(records: list[Record]) -> None:
+    scenario = Scenario()
+    scenario.truth.committed = records
+    violates(STANDS, lambda: scenario.commits(SECOND))
+
+
+@pytest.mark.parametrize("at", [evolve(SECOND, offset=6), evolve(SECOND, metadata="other")])
+def test_offset_and_metadata_are_those_of_the_commit(at: OffsetAndMetadata) -> None:
+    violates(STANDS, lambda: Scenario().commits(at))
+
+
+def test_refused_commit_need_not_be_a_record() -> None:
+    Scenario(generation(1)).acknowledges(COMMIT, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def test_commit_of_a_newer_generation_follows_it() -> None:
+    Scenario(generation(1), position(FIRST), generation(2)).commits(FIRST, 1)
+    Scenario(generation(1), position(FIRST)).commits(FIRST, 1)
+    Scenario(generation(2, "h"), stored(GroupRecord("g", None)), position(FIRST)).commits(FIRST, 1)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_commit_of_a_former_generation_is_a_violation(number: int) -> None:
+    scenario = Scenario(generation(2), position(FIRST))
+    what = violates(FENCED, lambda: scenario.commits(FIRST, number))
+    assert what.endswith(f"accepts a commit of generation {number} of g, which is in generation 2")
+
+
+def test_commit_without_a_generation_is_of_no_former_one() -> None:
+    Scenario(generation(2), position(FIRST)).commits(FIRST, -1)
+
+
+def test_other_replies_are_not_judged() -> None:
+    scenario = Scenario()
+    scenario.positions.answered(scenario.broker, Heartbeat(COMMIT.identity), HeartbeatAnswered(ErrorCode.NONE))
+
+
+# -- replaced members --------------------------------------------------------------------------------------
+
+
+def test_replaced_member_commits_no_offset() -> None:
+    scenario = Scenario()
+    scenario.positions.replaced(scenario.broker, COMMIT)
+    scenario.positions.replaced(scenario.broker, evolve(COMMIT))
+    what = violates(REPLACED, lambda: scenario.acknowledges(COMMIT))
+    assert what.endswith("broker 1 accepts a commit of m in g, which was replaced as instance")
+
+
+def test_equal_commit_before_the_replacement_is_accepted() -> None:
+    scenario = Scenario()
+    scenario.positions.replaced(scenario.broker, evolve(COMMIT))
+    scenario.acknowledges(COMMIT)
+
+
+def restarts(scenario: Scenario) -> None:
+    scenario.broker.groups.coordinator = coordinator()
+
+
+def leads_again(scenario: Scenario) -> None:
+    scenario.broker.groups.coordinator.topic.epochs[0] = 4
+
+
+def resigns(scenario: Scenario) -> None:
+    del scenario.broker.groups.coordinator.topic.epochs[0]
+
+
+def forgets_the_count(scenario: Scenario) -> None:
+    scenario.broker.groups.coordinator.topic.partitions = None
+
+
+@pytest.mark.parametrize("change", [restarts, leads_again, resigns])
+def test_another_coordinator_may_not_have_the_replacement(change: Callable[[Scenario], None]) -> None:
+    scenario = Scenario()
+    scenario.positions.replaced(scenario.broker, COMMIT)
+    change(scenario)
+    scenario.acknowledges(COMMIT)
+
+
+@pytest.mark.parametrize("change", [resigns, forgets_the_count])
+def test_broker_that_does_not_serve_the_group_replaces_no_member(change: Callable[[Scenario], None]) -> None:
+    scenario = Scenario()
+    change(scenario)
+    scenario.positions.replaced(scenario.broker, COMMIT)
+    scenario.broker.groups.coordinator.topic.partitions = 1
+    scenario.acknowledges(COMMIT)
+
+
+# -- fetches -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [FIRST, SECOND, None])
+def test_committed_position_is_shown(at: OffsetAndMetadata | None) -> None:
+    scenario = Scenario()
+    scenario.shows(at)
+    assert scenario.counts == ["positions shown"]
+    assert not scenario.positions.doubtful("g")
+
+
+def test_uncommitted_position_is_not_shown() -> None:
+    what = violates(SHOWN, lambda: Scenario(generation(1)).shows(FIRST))
+    assert "returns uncommitted OffsetAndMetadata(offset=7" in what
+
+
+def test_error_is_not_judged() -> None:
+    scenario = Scenario(generation(1))
+    scenario.shows(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    scenario.shows(FIRST, ErrorCode.NOT_COORDINATOR)
+
+
+@pytest.mark.parametrize(("at", "place"), [(FIRST, 1), (None, -1)])
+def test_acknowledged_position_is_not_set_back(at: OffsetAndMetadata | None, place: int) -> None:
+    scenario = Scenario()
+    scenario.commits(SECOND)
+    scenario.shows(SECOND)
+    what = violates(KEPT, lambda: scenario.shows(at))
+    assert f"committed at offset {place}, but" in what
+
+
+def test_newest_acknowledged_position_counts() -> None:
+    scenario = Scenario()
+    scenario.commits(SECOND)
+    scenario.commits(FIRST)
+    violates(KEPT, lambda: scenario.shows(FIRST))
+
+
+def test_position_is_the_newest_of_equal_records() -> None:
+    scenario = Scenario(position(SECOND), position(FIRST), position(SECOND))
+    scenario.commits(FIRST)
+    scenario.shows(SECOND)
+
+
+@pytest.mark.parametrize(("start", "kept"), [(2, True), (3, False)])
+def test_position_may_be_gone_with_its_record(start: int, kept: bool) -> None:
+    scenario = Scenario()
+    scenario.commits(SECOND)
+    scenario.copy.start = start
+    if kept:
+        violates(KEPT, lambda: scenario.shows(None))
+    else:
+        scenario.shows(None)
+
+
+def test_unclean_election_may_lose_an_acknowledged_position() -> None:
+    scenario = Scenario()
+    scenario.commits(SECOND)
+    scenario.truth.fork = scenario.copy.epoch
+    scenario.shows(FIRST)
+    scenario.commits(SECOND)
+    violates(KEPT, lambda: scenario.shows(FIRST))
+
+
+# -- former leaders ----------------------------------------------------------------------------------------
+
+
+def no_replica(scenario: Scenario) -> None:
+    scenario.replicas.copies.clear()
+
+
+def disk_failed(scenario: Scenario) -> None:
+    scenario.loses_replica()
+
+
+def led_before_an_unclean_election(scenario: Scenario) -> None:
+    scenario.truth.fork = scenario.copy.epoch + 1
+
+
+def follows(scenario: Scenario) -> None:
+    scenario.copy.leads = False
+
+
+def another_leader_was_elected(scenario: Scenario) -> None:
+    scenario.truth.state = SimpleNamespace(leader=2, leader_epoch=4)  # type: ignore[assignment]
+
+
+def topic_was_deleted(scenario: Scenario) -> None:
+    scenario.truth.state = None
+
+
+@pytest.mark.parametrize("change", [no_replica, disk_failed, led_before_an_unclean_election])
+def test_commit_that_an_unclean_election_loses_is_not_judged(change: Callable[[Scenario], None]) -> None:
+    scenario = Scenario(generation(1))
+    change(scenario)
+    scenario.commits(FIRST)
+    assert scenario.counts == []
+
+
+def test_commit_at_the_leader_of_an_unclean_election_is_judged() -> None:
+    scenario = Scenario(generation(1))
+    scenario.truth.fork = scenario.copy.epoch
+    violates(STANDS, lambda: scenario.commits(FIRST))
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        (no_replica, []),
+        (disk_failed, []),
+        (led_before_an_unclean_election, ["positions shown by a former leader"]),
+        (follows, ["positions shown by a former leader"]),
+        (another_leader_was_elected, ["positions shown by a former leader"]),
+        (topic_was_deleted, ["positions shown by a former leader"]),
+    ],
+)
+def test_former_leader_may_return_an_old_position(change: Callable[[Scenario], None], counts: list[str]) -> None:
+    scenario = Scenario(generation(1))
+    change(scenario)
+    scenario.shows(FIRST)
+    assert scenario.counts == counts
+    assert scenario.positions.doubtful("g")
+    scenario.truth.fork = -1
+    assert not scenario.positions.doubtful("h")
+
+
+# -- after the run -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("topic", "doubtful"), [(OFFSETS_TOPIC, True), ("data", False)])
+def test_positions_are_doubtful_after_lost_records_of_their_topic(topic: str, doubtful: bool) -> None:
+    scenario = Scenario()
+    scenario.adds(TopicPartition(topic, 1)).fork = 0
+    assert scenario.positions.doubtful("g") is doubtful
+
+
+def leader_is_gone(scenario: Scenario) -> None:
+    scenario.world.brokers.clear()
+
+
+@pytest.mark.parametrize("change", [resigns, leads_again, leader_is_gone])
+def test_leader_must_serve_the_groups_with_commits(change: Callable[[Scenario], None]) -> None:
+    scenario = Scenario(position(FIRST))
+    scenario.commits(FIRST)
+    assert scenario.positions.unsettled() is None
+    change(scenario)
+    assert scenario.positions.unsettled() == "broker 1 does not serve the groups of __consumer_offsets-0"
+
+
+def test_leader_need_not_serve_groups_without_commits() -> None:
+    scenario = Scenario()
+    scenario.shows(FIRST)
+    resigns(scenario)
+    assert scenario.positions.unsettled() is None
+
+
+def test_deleted_topic_need_not_be_served() -> None:
+    scenario = Scenario()
+    scenario.commits(FIRST)
+    topic_was_deleted(scenario)
+    assert scenario.positions.unsettled() is None
