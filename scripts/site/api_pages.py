@@ -18,6 +18,7 @@ from scripts.site.navigation import Entry
 PACKAGES: Final = (
     "zab",
     "zab.recipes",
+    "zab.testing",
     "kraft_controller",
     "replica",
     "harness",
