@@ -217,7 +217,7 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
         (
             _read("auto.leader.rebalance.enable", "true", flag, "return leadership to the preferred replicas periodically"),
             _sets("leader.imbalance.check.interval.seconds", "300", "pace.balance_s", seconds(1, LONG_MAX), "the interval of checks for imbalanced leadership"),
-            _sets("leader.imbalance.per.broker.percentage", "10", "control.imbalance_percent", whole(0, 100), "return leadership to a broker if other brokers lead more than this percentage of the partitions whose preferred replica it has"),
+            _sets("leader.imbalance.per.broker.percentage", "10", "control.imbalance_percent", whole(0, 100), "return leadership to a broker if other brokers lead more than this percentage of the partitions whose preferred replica is on it"),
             _read("controlled.shutdown.enable", "true", flag, "move leadership to other brokers before this one stops"),
             _sets("controlled.shutdown.max.retries", "3", "leaving.tries", one_more, "the number of retries of a failed controlled shutdown, after which the broker stops anyway"),
             _sets("controlled.shutdown.retry.backoff.ms", "5000", "leaving.pause_s", seconds_of_ms(0, LONG_MAX), "the pause before each retry"),

@@ -17,8 +17,8 @@ the mistakes, or prints the settings that have an effect. This page lists every 
 if there is one. An unknown key about security is a mistake.
 
 The file has the format of Java's properties. Kafka reads it as Latin-1, so other letters must be written as
-`\\uXXXX` there. Here a file that is valid UTF-8 is read as UTF-8, and any other as Latin-1. If the file has letters beyond
-ASCII, a warning names the choice.
+`\\uXXXX` there. Here a file that is valid UTF-8 is read as UTF-8, and any other as Latin-1. If the file has letters
+beyond ASCII, a warning names the choice.
 
 `python -m replica.cli.reference` writes this page from the tables in `replica/cli/properties/keys.py` and `idle.py`. A
 test compares the page with the tables. Another test compares the tables with Kafka: a value with which Kafka's broker
