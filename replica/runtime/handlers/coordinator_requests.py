@@ -53,7 +53,8 @@ class CoordinatorTopicLookup:
     _creation: trio.Lock = field(factory=trio.Lock)
 
     async def count(self) -> int:
-        """Return the number of partitions. Create a missing topic; raise `KafkaError` if it is still missing then."""
+        """Return the number of partitions. Create the topic if it is missing. Raise `KafkaError` on an error, or if the
+        topic is still missing afterwards."""
         async with self._creation:  # only one lookup at a time creates the topic
             count = await self._create_if_missing()
         if count is None:
