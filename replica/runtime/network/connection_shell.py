@@ -222,8 +222,9 @@ class ConnectionShell:
     async def _execute(self, nursery: trio.Nursery, frame: bytes) -> None:
         """Execute one request. Return when it is answered; for a replicated write, when its records have offsets.
 
-        After SaslHandshake version 0, frames are raw tokens instead of requests. An ApiVersions request of an unknown
-        version is answered in version 0 (KIP-35), unless SASL has begun. Any other unknown request ends the connection.
+        After SaslHandshake version 0, frames are raw tokens instead of requests until authentication ends. An
+        ApiVersions request of an unknown version is answered in version 0 (KIP-35), unless SASL has begun. Any other
+        unknown request ends the connection.
         """
         connection, authenticator = self._connection, self._authenticator
         if authenticator is not None and authenticator.expects_raw_token:
