@@ -32,7 +32,7 @@ JAAS = (
 HINT = "closed the connection; if it requires TLS or authentication, use --tls, --cert, --login, or --command-config"
 
 
-UNBELIEVED = "the broker requires a client certificate, and did not accept one from this client"
+UNBELIEVED = "the broker rejected the handshake; it may require a client certificate that it trusts"
 
 
 def answering(number: int) -> Handlers:

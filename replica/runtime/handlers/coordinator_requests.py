@@ -101,8 +101,8 @@ class CoordinatorLookup:
         )
 
     async def _all(self, keys: Sequence[str], kind: int, listener: str) -> list[Coordinator]:
-        """Look up all keys. The number of partitions is read once for `KEYS_AT_ONCE` keys, and the read lets other
-        tasks run; one read for each key would cost a pass of the event loop each."""
+        """Look up all keys. Read the number of partitions once for every `KEYS_AT_ONCE` keys, not for every key: each
+        read lets other tasks run, which costs a pass of the event loop."""
         found: list[Coordinator] = []
         for start in range(0, len(keys), KEYS_AT_ONCE):
             some = keys[start : start + KEYS_AT_ONCE]
