@@ -9,7 +9,7 @@ from zab.wire.frames import FrameReader
 class Framing(FrameReader):
     """Returns the messages before an invalid length, so that they are answered before the connection is closed.
 
-    The next `check` or `feed` raises the error of the invalid length.
+    The next `check` or `feed` raises the error of the invalid length. If no message precedes it, `feed` raises at once.
     """
 
     __slots__ = ("_error",)
