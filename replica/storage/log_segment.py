@@ -124,8 +124,8 @@ class LogSegment:
                 self.handles.get(self.path(TIMES)).write(at, entry)
 
     def is_full(self, index_bytes: int) -> bool:
-        """Return whether an index has no room for two more entries: the next one, and the one that closes the
-        segment."""
+        """Return whether an index has no room for two more entries. The next append may add one to each index, and
+        closing the segment may add one to the time index."""
         return (
             self.index.size + 2 * OffsetIndex.ENTRY_BYTES > index_bytes
             or self.times.size + 2 * TimeIndex.ENTRY_BYTES > index_bytes

@@ -48,8 +48,8 @@ def _truncate_torn(segment: LogSegment) -> None:
     """Remove entries from the end until one has its marker in the log.
 
     An entry may span two sectors. If a power loss kept only one of them, the entry has a wrong offset or producer id,
-    and no marker is found for it. The entries before one with a marker are intact: they were durable before it was
-    written.
+    and no marker is found for it. The caller has removed the entries whose markers are after the recovery point. So an
+    entry that has a marker was durable, and so were the entries before it.
     """
     entries = segment.aborted
     for entry in reversed(entries):

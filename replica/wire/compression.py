@@ -92,8 +92,11 @@ def deflate(codec: Codec, data: bytes) -> bytes:
 
 
 def inflate(codec: Codec, data: Bytes, bytes_max: int = INFLATED_BYTES_MAX) -> Bytes:
-    """Decompress records. Raises `KafkaError` INVALID_RECORD for malformed data, MESSAGE_TOO_LARGE above the limit.
-    With `Codec.NONE`, the data is returned unchanged."""
+    """Decompress records. With `Codec.NONE`, return the data unchanged, whatever its size.
+
+    Raises `KafkaError` INVALID_RECORD for malformed data. Raises MESSAGE_TOO_LARGE for records of more than
+    `bytes_max` bytes, and for too many gzip members or snappy blocks.
+    """
     try:
         match codec:
             case Codec.NONE:

@@ -1,4 +1,5 @@
-"""Compilation of schemas to readers: closures for one version of a message, whose fields are resolved in advance.
+"""Compilation of schemas to readers. A reader is a closure for one version of a message. The fields of that version are
+resolved in advance.
 
 A reader takes bytes and a position, and returns a value and the position after it. Every length and count is checked
 against the remaining bytes, so a decoded message is no larger than the received bytes, apart from the overhead of
@@ -96,7 +97,7 @@ def value_reader(one: Field, version: int, elements: Elements, *, flexible: bool
 
 
 def least_bytes(one: Field, version: int) -> int:
-    """Return the smallest size of an element, by which counts are checked against the remaining bytes."""
+    """Return a lower bound of an element's size in bytes, by which counts are checked against the remaining bytes."""
     if one.kind in FIXED:
         return struct.calcsize(">" + FIXED[one.kind])
     if one.kind is Kind.UUID:
