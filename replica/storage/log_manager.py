@@ -43,12 +43,10 @@ class ManagerSettings:
 
 
 # The periods of the tasks. All but FLUSH_CHECK_MS are Kafka's defaults.
-HIGH_WATERMARK_CHECKPOINT_MS: Final = 5_000
 CHECKPOINT_MS: Final = 60_000
 FLUSH_CHECK_MS: Final = 1_000
 RETENTION_CHECK_MS: Final = 300_000
 CLEANER_BACKOFF_MS: Final = 15_000
-PRODUCER_CHECK_MS: Final = 600_000
 
 
 class LogManager:

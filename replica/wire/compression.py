@@ -131,6 +131,12 @@ def _too_large(codec: Codec, bytes_max: int) -> KafkaError:
     )
 
 
+def _too_many(parts: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"the compressed records have too many {parts} for their size: use larger {parts}"
+    )
+
+
 def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) -> Bytes:
     """Decompress into a growing buffer, since frames need not declare their size.
 
@@ -177,7 +183,9 @@ def _gunzip(data: Bytes, bytes_max: int) -> Bytes:
             piece = member.decompress(given, min(left + 1, _PIECE))
             at += len(given) - len(member.unused_data) - len(member.unconsumed_tail)
             left -= len(piece)
-            if left < 0 or members < 0:
+            if members < 0:
+                raise _too_many("members of gzip")
+            if left < 0:
                 raise _too_large(Codec.GZIP, bytes_max)
             if not piece and not given and not member.eof:
                 raise ValueError("the stream is truncated")
@@ -198,7 +206,7 @@ def _unsnap(data: Bytes, bytes_max: int) -> Bytes:
         left -= len(piece)
         pieces.append(piece)
         if len(pieces) > bytes_max // _BLOCK_BYTES + _FEW:
-            raise _too_large(Codec.SNAPPY, bytes_max)
+            raise _too_many("blocks of snappy")
         at = end
     return b"".join(pieces)
 
