@@ -51,7 +51,7 @@ class Head:
 
 @frozen
 class DecodedRequest(Generic[Q]):
-    """A decoded request."""
+    """A decoded request. `body` is an instance of the request's class in `replica.wire.schemas`."""
 
     api: ApiKey
     version: int
@@ -209,7 +209,9 @@ def _client_id(frame: bytes) -> tuple[str | None, int]:
     if length == -1:
         return None, start
     if not 0 <= length <= len(frame) - start:
-        raise WireError(f"at {_HEAD.size}: the client id declares {length} bytes, but {len(frame) - start} are left")
+        raise WireError(
+            f"at byte {_HEAD.size}: the client id declares {length} bytes, but only {len(frame) - start} are left"
+        )
     return frame[start : start + length].decode(), start + length
 
 

@@ -112,10 +112,10 @@ def _span(least: float | None, most: float | None, *, too_large: bool) -> str:
 
 _DAY_MS: Final = 24 * 3_600_000
 _REPLICAS: Final = r"\*|none|\d{1,10}:\d{1,10}"
-_ONE_FORMAT: Final = "only the current record format is supported"
-_NO_CLEANER_BUFFERS: Final = "the cleaner limits the number of keys of one round, not the bytes of its buffers"
-_NO_THREADS: Final = "this broker has no such thread pool"
-_NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
+ONE_FORMAT: Final = "only the current record format is supported"
+NO_CLEANER_BUFFERS: Final = "the cleaner limits the number of keys of one round, not the bytes of its buffers"
+NO_THREADS: Final = "this broker has no such thread pool"
+NO_KERBEROS: Final = "of the mechanisms of SASL, only PLAIN and SCRAM are supported"
 
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("cleanup.policy", "list", "delete",
@@ -142,9 +142,9 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
         broker="log.cleaner.max.compaction.lag.ms"),
     Key("max.message.bytes", "int", "1048588", "largest batch", 0, broker="message.max.bytes"),
     Key("message.downconversion.enable", "boolean", "true", "convert records for old clients",
-        broker="log.message.downconversion.enable", idle=_ONE_FORMAT),
+        broker="log.message.downconversion.enable", idle=ONE_FORMAT),
     Key("message.format.version", "string", "3.0-IV1", "format of stored records",
-        broker="log.message.format.version", idle=_ONE_FORMAT),
+        broker="log.message.format.version", idle=ONE_FORMAT),
     Key("message.timestamp.after.max.ms", "long", "3600000", "how far in the future a timestamp may be", 0,
         broker="log.message.timestamp.after.max.ms"),
     Key("message.timestamp.before.max.ms", "long", str(LONG_MAX), "how far in the past a timestamp may be", 0,
@@ -193,11 +193,11 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
     Key("log.cleaner.backoff.ms", "long", "15000", "pause after a search that finds no log to compact", 0),
     Key("log.cleaner.threads", "int", "1", "cleaner threads", 1, idle="there is one cleaner thread"),
     Key("log.cleaner.dedupe.buffer.size", "long", "134217728", "memory of the cleaner's dedupe buffer", (1 << 20) + 1,
-        idle=_NO_CLEANER_BUFFERS),
+        idle=NO_CLEANER_BUFFERS),
     Key("log.cleaner.io.buffer.size", "int", "524288", "memory of the cleaner's I/O buffers", 0,
-        idle=_NO_CLEANER_BUFFERS),
+        idle=NO_CLEANER_BUFFERS),
     Key("log.cleaner.io.buffer.load.factor", "double", "0.9", "load factor of the cleaner's dedupe buffer",
-        idle=_NO_CLEANER_BUFFERS),
+        idle=NO_CLEANER_BUFFERS),
     Key("log.cleaner.io.max.bytes.per.second", "double", "1.7976931348623157E308",
         "bytes a second that the cleaner may read and write",
         idle="cleaning is not throttled"),
@@ -205,21 +205,21 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
         idle="only the number of connections is limited, not their rate"),
     Key("max.connections.per.ip.overrides", "string", "", "limits for single addresses",
         idle="max.connections.per.ip applies to every address"),
-    Key("background.threads", "int", "10", "threads", 1, idle=_NO_THREADS),
-    Key("num.io.threads", "int", "8", "threads", 1, idle=_NO_THREADS),
-    Key("num.network.threads", "int", "3", "threads", 1, idle=_NO_THREADS),
-    Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle=_NO_THREADS),
-    Key("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "a command of Kerberos", idle=_NO_KERBEROS),
+    Key("background.threads", "int", "10", "threads", 1, idle=NO_THREADS),
+    Key("num.io.threads", "int", "8", "threads", 1, idle=NO_THREADS),
+    Key("num.network.threads", "int", "3", "threads", 1, idle=NO_THREADS),
+    Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle="logs are loaded one after the other"),
+    Key("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "a command of Kerberos", idle=NO_KERBEROS),
     Key("sasl.kerberos.min.time.before.relogin", "long", "60000", "minimum ms between two logins with Kerberos",
-        idle=_NO_KERBEROS),
+        idle=NO_KERBEROS),
     Key("sasl.kerberos.principal.to.local.rules", "string", "DEFAULT", "rules for Kerberos principals",
-        idle=_NO_KERBEROS),
-    Key("sasl.kerberos.service.name", "string", None, "the Kerberos principal name of the broker", idle=_NO_KERBEROS),
+        idle=NO_KERBEROS),
+    Key("sasl.kerberos.service.name", "string", None, "the Kerberos principal name of the broker", idle=NO_KERBEROS),
     Key("sasl.kerberos.ticket.renew.jitter", "double", "0.05", "random part of the renewal time of Kerberos tickets",
-        idle=_NO_KERBEROS),
+        idle=NO_KERBEROS),
     Key("sasl.kerberos.ticket.renew.window.factor", "double", "0.8",
         "fraction of a Kerberos ticket's lifetime after which it is renewed",
-        idle=_NO_KERBEROS),
+        idle=NO_KERBEROS),
     Key("max.connections", "int", "10000", "concurrent connections of one listener", 1),
     Key("max.connections.per.ip", "int", str(INT_MAX), "connections from one address to one listener", 1),
     Key("num.replica.fetchers", "int", "1", "connections to each leader", 1,
