@@ -13,7 +13,8 @@ SEED ?= 1
 SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs peers fuzz fuzz-port fuzz-cost differential mutate-checkers drill explore kill9 kill9-controller bench bench-gate
+.PHONY: help run test check docs site peers
+.PHONY: fuzz fuzz-port fuzz-cost differential mutate-checkers drill explore kill9 kill9-controller bench bench-gate
 
 help:
 	@echo 'make run     everything on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
@@ -21,6 +22,7 @@ help:
 	@echo 'make test    check format, lint, types and contracts, and run every test'
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    check every link of the docs and run every example in them'
+	@echo 'make site    build the documentation as a site with search and an API reference, in site/; check its links'
 	@echo 'make peers   fetch clients and servers for tests and benchmarks: Apache Kafka, kafkajs, go-zookeeper'
 	@echo 'make fuzz    simulate $(RUNS) histories of all machines under faults (RUNS=n for another number)'
 	@echo 'make fuzz-port  send mutated input to a running client port until it misbehaves'
@@ -45,6 +47,9 @@ check: $(VENV)/.with-dev
 
 docs: $(VENV)/.with-dev
 	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
+
+site: $(VENV)/.with-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m scripts.site
 
 peers:
 	@scripts/peers .peers

@@ -130,19 +130,26 @@ _WHERE: Final = {
 _MODULE_OF: Final = {name: f"kraft_controller.{module}" for module, names in _WHERE.items() for name in names}
 
 __all__ = [
+    # names and values of the cluster
     "BrokerEpoch", "BrokerId", "ControllerEpoch", "LeaderEpoch", "TopicId", "TopicPartition", "Version",
     "Assignment", "Broker", "Endpoint", "PartitionState", "Topic",
+    # the registration of a broker
     "NO_EPOCH", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id", "prepare",
     "WrongIdentity", "claim", "former_sessions", "known_cluster", "known_id", "remember_session",
+    # the controller
     "ControllerEnvironment", "Controller", "Pace", "ControllerSettings", "CommandSink", "CommandConnections",
     "ConnectionSettings",
+    # requests to the controller
     "NotController", "AlterPartitionRequested", "AlterReassignmentsRequested", "ControlledShutdownRequested",
     "ElectLeadersRequested", "StaleBrokerEpoch", "IsrChange", "IsrChangeResult", "IsrMember",
+    # commands and configurations that brokers receive
     "ControllerCommandHandler", "CommandServer", "LeaderAndIsr", "Role", "Stop", "StopReplica", "UpdateMetadata",
     "ConfigFeed", "ConfigError", "values_of", "Throttles",
+    # administration
     "ClusterDescription", "describe_cluster", "TopicError", "add_partitions", "create_topic", "delete_topic",
     "plan_topic",
     "Entity", "NoSuchEntity", "alter_config", "read_config", "ask_for_elections",
+    # observation by operators
     "Health", "health", "Sample", "exposition", "samples", "OperatorPort", "controller_health",
 ]  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Final
 from attrs import evolve
 
 from harness.faults import (
+    CONTROLLER,
     OFFSETS,
     AllowUnclean,
     Blackout,
@@ -18,6 +19,7 @@ from harness.faults import (
     Consume,
     CreateTopic,
     CutBroker,
+    DeleteRecords,
     ElectPreferred,
     KillBroker,
     LoseController,
@@ -78,6 +80,10 @@ def _lead(draw: Draw, at: int, broker: int, least: int = 15, most: int = 30) -> 
 def _isolated(at: int, for_ms: int, broker: int) -> list[Op]:
     """Disconnect the broker from both others."""
     return [PartBrokers(at, for_ms, broker, other) for other in (1, 2, 3) if other != broker]
+
+
+OTHER_CONTROLLER: Final = [BounceBroker(600 + 10 * each, each) for each in (1, 2, 3)]
+"""Restarts after which the leader is not the controller."""
 
 
 # -- leaders and epochs ----------------------------------------------------------------------------------
@@ -263,6 +269,34 @@ def leads_again_in_timeout(draw: Draw, length_ms: int) -> Sequence[Op]:
     return ops
 
 
+def leader_restarts_unobserved(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Let broker 1 lose records and restart before there is another controller, so that none observes its failure."""
+    ops = [*_partition(_truncation(draw), 600), *OTHER_CONTROLLER]
+    for at in range(1_000, length_ms - 600, draw.upto(700, 900)):
+        ops += [_elect(at - 120), _produce(at - draw.upto(10, 60), draw.upto(1, 3), draw.upto(1, 3), "all")]
+        ops.append(KillBroker(at, draw.upto(1, 400), CONTROLLER))
+        ops.append(LosePower(at + draw.upto(2, 60), 1, 1, "lose"))
+        ops += [_produce(at + after, draw.upto(1, 3), 1) for after in (100, 200, 300)]
+    return ops
+
+
+def last_response_lost(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Write to each partition once. One follower is slow, and the link of the other fails before the response with the
+    high watermark, which no later response repeats."""
+    ops: list[Op] = [Replication(0, "cache", _truncation(draw), "leader", 1, 700)]
+    ops += [CreateTopic(400 + 20 * topic, topic, 3, 3) for topic in (1, 2, 3)]
+    places = [(topic, partition) for topic in (1, 2, 3) for partition in range(3)]
+    for (topic, partition), at in zip(places, range(700, length_ms - 300, draw.upto(250, 350)), strict=False):
+        leader = partition + 1
+        slow, other = draw.random.sample([each for each in (1, 2, 3) if each != leader], 2)
+        ops += [
+            SlowBroker(at - 20, draw.upto(100, 200), slow, draw.upto(20, 80)),
+            Produce(at, draw.upto(1, 3), topic, partition, draw.upto(1, 3), "one"),
+            PartBrokers(at + draw.upto(5, 80), draw.upto(50, 500), leader, other),
+        ]
+    return ops
+
+
 # -- ISRs and reassignments ------------------------------------------------------------------------------
 
 
@@ -286,10 +320,6 @@ def reassignment_cancelled(draw: Draw, length_ms: int) -> Sequence[Op]:
         ops.append(CancelMove(cancels, 1, 0))
         ops += [Reassign(cancels + after, 1, 0, was, 1, "call") for after in (300, 400)]
     return ops
-
-
-OTHER_CONTROLLER: Final = [BounceBroker(600 + 10 * each, each) for each in (1, 2, 3)]
-"""Restarts after which the leader is not the controller."""
 
 
 def isr_request_unanswered(draw: Draw, length_ms: int) -> Sequence[Op]:
@@ -333,6 +363,16 @@ def retention_of_uncommitted(draw: Draw, length_ms: int) -> Sequence[Op]:
     for at in range(750, length_ms - 700, draw.upto(700, 900)):
         ops += [PartBrokers(at, 500, who, other) for who, other in ((1, 2), (1, 3), (2, 3))]
         ops += [_produce(at + 30 * each, each, draw.upto(6, 10)) for each in (1, 2, 3)]
+    return ops
+
+
+def deletion_of_uncommitted(draw: Draw, length_ms: int) -> Sequence[Op]:
+    """Let clients delete records that no follower has fetched."""
+    ops = _partition("fetched", 700)
+    for at in range(750, length_ms - 700, draw.upto(700, 900)):
+        ops += [PartBrokers(at, 500, who, other) for who, other in ((1, 2), (1, 3), (2, 3))]
+        ops += [_produce(at + 30 * each, each, draw.upto(1, 4)) for each in (1, 2, 3)]
+        ops.append(DeleteRecords(at + draw.upto(100, 400), 1, 0, draw.among((50, 90, 100))))
     return ops
 
 
@@ -510,6 +550,12 @@ PROFILES: Final = (
              ops=retention_of_uncommitted, knobs={**TICK, "segment_bytes": Upto(300, 400)}),
     _profile("retention-by-age", "retention deletes old records during writes, while followers leave and return",
              ops=retention_by_age, knobs={**TICK, "segment_bytes": Upto(300, 600)}),
+    _profile("deletion-of-uncommitted", "clients delete records that are not committed", ops=deletion_of_uncommitted),
+    _profile("leader-restarts-unobserved", "a leader loses records and restarts while there is no controller",
+             ops=leader_restarts_unobserved, brokers=BROKERS_MAX),
+    _profile("final-response-lost",
+             "a follower does not receive the last high watermark of a partition, and nobody writes to the partition again",
+             ops=last_response_lost),
     _profile("offset-commits", "groups commit offsets while their topic is cleaned and changes its leader often",
              ops=coordinators_change, knobs={**TICK, "segment_bytes": Upto(300, 900)}),
     _profile("broker-power-loss", "the power of all brokers fails while they write much data", ops=power_of_all_fails),

@@ -1,7 +1,7 @@
-"""Controlled shutdown: before a broker stops, it requests that the controller moves its leaderships away.
+"""Controlled shutdown: before a broker stops, the controller moves the broker's leaderships to other brokers.
 
-Otherwise each partition that the broker leads would have no leader until the controller notices that the broker is
-gone.
+The broker requests this. Otherwise each partition that it leads would have no leader until the controller notices that
+the broker is gone.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class ControlledShutdown:
         self._tries_max = tries_max
         """`controlled.shutdown.max.retries`, plus the first attempt."""
         self._tries = 0
-        """The number of completed attempts."""
+        """The number of ended attempts, including failed ones."""
         self.remaining: tuple[TopicPartition, ...] | None = None
-        """The partitions that the broker still leads, from the latest reply without an error; None before that
-        reply."""
+        """The partitions whose leadership is still to be moved, from the latest reply without an error; None before the
+        first such reply."""
 
     @property
     def finished(self) -> bool:
@@ -62,7 +62,7 @@ class ControlledShutdown:
 
 
 def shutdown_granted(request: ShutdownRequest, remaining: Iterable[TopicPartition]) -> Answer:
-    """Return the controller's reply, which names the partitions that the broker still leads."""
+    """Return the controller's reply, which names the partitions whose leadership is still to be moved."""
     return Answer(request.number, NONE, dict.fromkeys(remaining, LEADER_NOT_AVAILABLE))
 
 

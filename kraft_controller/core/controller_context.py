@@ -1,9 +1,10 @@
 """The controller's view of the cluster (ControllerContext in Apache Kafka).
 
-Each controller term has one context. The context changes only after the store has confirmed a write or returned a read,
-so decisions are never based on a write that may fail. The exception is `PartitionReassignment._complete`, whose
-docstring describes the state meanwhile. Indexes by broker make the cost of a broker failure proportional to that
-broker's replicas instead of the whole cluster.
+Each controller term has one context. Its topics and partition states change only after the store has confirmed a write
+or returned a read, so decisions are not based on a write that may fail. There are two exceptions:
+`PartitionReassignment._complete`, whose docstring describes the state meanwhile, and a change of a topic's node that
+the controller does not accept (`TopicChanges.process_modification`). Indexes by broker find the replicas and the
+leaderships of a failed broker.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ Replica: TypeAlias = tuple[TopicPartition, BrokerId]
 @frozen
 class ControllerSettings:
     unclean_election: bool = False
-    """`unclean.leader.election.enable` for topics that do not set it."""
+    """`unclean.leader.election.enable` of the broker's file."""
     deletion: bool = True
     """`delete.topic.enable`."""
     imbalance_percent: int = 10
     """`leader.imbalance.per.broker.percentage`."""
     min_isr: int = 1
-    """`min.insync.replicas` for topics that do not set it. The controller uses it only for counts."""
+    """`min.insync.replicas` of the broker's file. The controller only counts the partitions with too few in-sync
+    replicas."""
 
 
 @frozen
 class TopicDefaults:
-    """The defaults of topics: from the dynamic configuration of the controller's own broker, else that of all brokers,
-    else from the settings."""
+    """The defaults of topics. Each is set by the dynamic configuration of the controller's own broker, else by the
+    cluster-wide one, else by the settings."""
 
     unclean_election: bool = False
     min_isr: int = 1
@@ -53,7 +55,7 @@ class ControllerContext:
         self.defaults = TopicDefaults(self.settings.unclean_election, self.settings.min_isr)
         """The defaults of topics, as read from the store."""
         self.brokers: dict[BrokerId, Broker] = {}
-        """All registered brokers, including those in controlled shutdown."""
+        """The registered brokers, including those in controlled shutdown, but not those in `returning`."""
         self.shutting_down: set[BrokerId] = set()
         """Brokers in controlled shutdown. They receive commands but no new leadership. A subset of `brokers`."""
         self.returning: set[BrokerId] = set()
@@ -63,12 +65,13 @@ class ControllerContext:
         self.states: dict[TopicPartition, PartitionState] = {}
         """Leader and ISR as last read or written. Changed only through `update_state` and `remove_topic`."""
         self.unreadable: set[str | TopicPartition] = set()
-        """Topics and partitions whose nodes exist but cannot be parsed. No such topic is in `topics`; a partition may
-        still have its former state in `states`."""
+        """Topics and partitions whose nodes could not be parsed. No such topic is in `topics`: a topic whose node
+        is damaged later stays in `topics`, and is not added here. A partition may still have its former state in
+        `states`."""
         self.phases: dict[TopicPartition, PartitionPhase] = {}
-        """The phase of each partition in the partition state machine. A missing one means NonExistentPartition."""
+        """The phase of each partition in the partition state machine. A missing entry means NonExistentPartition."""
         self.replicas: dict[Replica, ReplicaPhase] = {}
-        """The phase of each replica in the replica state machine. A missing one means NonExistentReplica."""
+        """The phase of each replica in the replica state machine. A missing entry means NonExistentReplica."""
         self.offline_dirs: dict[BrokerId, set[TopicPartition]] = {}
         """Replicas that their brokers reported as unusable, in failed log directories for example."""
         self.deleting: dict[str, None] = {}
@@ -98,8 +101,8 @@ class ControllerContext:
         return broker in self.brokers and broker not in self.shutting_down
 
     def online(self, tp: TopicPartition, *, shutting_down_too: bool = False) -> frozenset[BrokerId]:
-        """Return the brokers whose replica of this partition is usable: the broker is live, or with `shutting_down_too`
-        at least registered, and has not reported the replica as unusable."""
+        """Return the brokers whose replica of this partition is usable: the live brokers that have not reported it as
+        unusable. With `shutting_down_too`, brokers in controlled shutdown count as live."""
         return frozenset(
             broker
             for broker in self.assignment(tp).replicas
@@ -115,7 +118,7 @@ class ControllerContext:
         return Assignment(()) if found is None else found
 
     def has(self, tp: TopicPartition) -> bool:
-        """Return whether the topic's node lists the partition."""
+        """Return whether the partition exists, according to the topic's node as last read or written."""
         return tp.topic in self.topics and tp.partition in self.topics[tp.topic].partitions
 
     def replicas_of(self, tp: TopicPartition) -> tuple[BrokerId, ...]:
@@ -134,7 +137,7 @@ class ControllerContext:
         return list(self._held.get(broker, ()))
 
     def started_on(self, broker: BrokerId) -> list[TopicPartition]:
-        """Return the partitions that a broker holds, except new ones whose creation was not processed yet."""
+        """Return the partitions assigned to a broker, except new ones whose creation was not processed yet."""
         return [
             tp
             for tp in self.held_by(broker)
@@ -225,7 +228,7 @@ class ControllerContext:
             self.replicas[replica] = to
 
     def start_replica(self, replica: Replica, phase: ReplicaPhase) -> None:
-        """Set a replica's first phase, unless it has one."""
+        """Set a replica's first phase, unless it already has a phase."""
         self.replicas.setdefault(replica, phase)
 
     def fail_replica_deletion(self, replica: Replica, why: str) -> None:
@@ -248,8 +251,8 @@ class ControllerContext:
         return [tp for tp in found if not self.is_deleting(tp.topic)]
 
     def imbalance(self) -> Mapping[BrokerId, tuple[int, int]]:
-        """Return two counts for each broker: the partitions that prefer it, and those of them that it does not lead.
-        Topics that are being deleted do not count."""
+        """Return two counts for each preferred leader: its partitions, and those of them that another broker leads or
+        that have no leader. Topics that are being deleted do not count."""
         counted: dict[BrokerId, tuple[int, int]] = {}
         for tp, state in self.states.items():
             replicas = self.assignment(tp).replicas

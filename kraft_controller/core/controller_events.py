@@ -48,7 +48,8 @@ class TopicModified:
 
 @frozen
 class PartitionCreationResumed:
-    """There are more new partitions. The controller notes this event itself if it has found many at once."""
+    """More new partitions are to be created. The controller queues this event itself when one event has created part of
+    them."""
 
 
 @frozen
@@ -77,7 +78,8 @@ class TopicDeletionRequested:
 
 @frozen
 class TopicDeletionResumed:
-    """The deletion of a topic can proceed. The controller notes this event itself, for each part of a large topic."""
+    """The deletion of a topic can proceed. The controller queues this event itself. Each event carries out one part of
+    the deletion."""
 
     topic: str
 
@@ -94,17 +96,17 @@ class PreferredElectionRequested:
 
 @frozen
 class IsrChangeNotification:
-    """Leaders have changed ISRs."""
+    """There are new notifications of changed ISRs."""
 
 
 @frozen
 class LogDirEventNotification:
-    """Brokers have a failed log directory."""
+    """There are new notifications of failed log directories."""
 
 
 @frozen
 class AutoPreferredElection:
-    """`leader.imbalance.check.interval.seconds` have passed."""
+    """The periodic balancing of leaders is due (`leader.imbalance.check.interval.seconds`)."""
 
 
 # -- replies to commands ---------------------------------------------------------------------------------
@@ -112,7 +114,7 @@ class AutoPreferredElection:
 
 @frozen
 class LeaderAndIsrReplied:
-    """A broker has replied to a LeaderAndIsr that it cannot use its logs of some partitions."""
+    """A broker's reply to a LeaderAndIsr names replicas whose logs the broker cannot use."""
 
     broker: BrokerId
     epoch: BrokerEpoch
@@ -121,7 +123,7 @@ class LeaderAndIsrReplied:
 
 @frozen
 class StopReplicaReplied:
-    """A broker has replied to an order to delete replicas."""
+    """A broker has replied to a StopReplica that deletes replicas."""
 
     broker: BrokerId
     epoch: BrokerEpoch
@@ -131,7 +133,7 @@ class StopReplicaReplied:
 
 @frozen
 class CommandQueueOverflowed:
-    """The command queue of a broker exceeded its limit and was dropped."""
+    """The command queue of a broker was full, and was dropped."""
 
     broker: BrokerId
     epoch: BrokerEpoch

@@ -73,7 +73,7 @@ class ControllerFailover:
         batch.mark_full(context.brokers)
         offline = self._start_replicas()
         yield from self._start_partitions()
-        # After the elections: a partition with a new leader already has a shrunk ISR.
+        # Shrink the ISRs after the elections, which already shrink those of partitions with a new leader.
         yield from self._replicas.take_offline(_restarted_last(offline, restarted))
         if restarted:
             # Start them before processing administrators' requests, which may concern these brokers.
@@ -93,8 +93,8 @@ class ControllerFailover:
     def _read_cluster(self) -> StoreRequests[tuple[str, ...]]:
         """Read brokers, topics, configurations and states into the context; return the requested topic deletions.
 
-        Pending notifications of brokers are removed: the states are read afterwards, and the replies to the first
-        LeaderAndIsr name unusable replicas.
+        Pending notifications of brokers are removed, and are not needed: the states are read afterwards, and the
+        replies to the first LeaderAndIsr name unusable replicas.
         """
         context, store = self._context, self._store
         lists: list[StoreRequests[Any]] = [
@@ -109,7 +109,7 @@ class ControllerFailover:
         yield from self._topics.read_defaults()
         context.brokers.update((yield from self._brokers.read(*registered)))
         yield from self._topics.read_topics(sorted(names))
-        # A partition without a state node is new: no replica was available, or the previous controller stopped before.
+        # A partition without a state node is new: no replica was available, or no controller has processed it yet.
         failures: Failures = {}
         yield from self._partitions.read_states(list(context.all_partitions()), failures)
         return tuple(deletions)
@@ -117,14 +117,14 @@ class ControllerFailover:
     def _check_epoch(self) -> StoreRequests[None]:
         """Raise `/controller_epoch` if a state was written under a newer epoch than this controller's.
 
-        Then the node was removed or set back by hand, and brokers would ignore this controller's commands as outdated.
-        The write fences this controller, so raise `ControllerMoved`. The next controller continues from the raised
-        epoch.
+        In that case the node was removed or set back by hand, and brokers would ignore this controller's commands as
+        outdated. The write fences this controller, so its term ends with `ControllerMoved`. The next controller
+        continues from the raised epoch.
         """
         context = self._context
         newest = max((state.controller_epoch for state in context.states.values()), default=context.epoch)
         if newest > context.epoch:
-            why = "/controller_epoch was set back; it is raised to the newest epoch found"
+            why = "/controller_epoch was removed or set back; it is raised to the newest epoch found"
             self._log.report("epoch_set_back", epoch=context.epoch, found=newest, why=why)
             self._flush()
             yield from self._store.raise_controller_epoch(newest)
@@ -133,11 +133,11 @@ class ControllerFailover:
             )
 
     def _restarted(self) -> list[BrokerId]:
-        """Return brokers that registered after the last write to a partition that has them in its ISR.
+        """Return the brokers that are in the ISR of a partition whose state was last written before they registered.
 
-        No controller processed their failure, and they may have lost records, so they count as bounced. Otherwise a
-        restarted leader would continue in the same leader epoch, and write different records at the offsets that it
-        lost.
+        Perhaps no controller has processed their failure, and they may have lost records, so they count as bounced.
+        Otherwise a restarted leader would continue in the same leader epoch, and write different records at the offsets
+        that it lost.
         """
         context = self._context
         return [
@@ -151,8 +151,8 @@ class ControllerFailover:
         ]
 
     def _start_replicas(self) -> list[Replica]:
-        """Initialize the replica state machine. Return the replicas whose brokers are not in the context: failed or
-        restarted ones. Topics that are being deleted, and partitions without a state, are left out."""
+        """Initialize the replica state machine. Return the replicas whose brokers have failed or restarted, except
+        those of topics that are being deleted and of partitions without a state."""
         context = self._context
         online: list[Replica] = []
         offline: list[Replica] = []

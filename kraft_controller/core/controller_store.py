@@ -38,11 +38,11 @@ class Missing:
 
 @frozen
 class Damaged:
-    """The node cannot be parsed. The controller changes neither the node nor the objects that it describes."""
+    """The node cannot be parsed. The controller does not overwrite it."""
 
     why: str
     written: int = 0
-    """The zxid of the write that damaged the node."""
+    """Identifies the write that damaged the node, by its zxid or by the node's version; 0 if unknown."""
 
 
 @frozen
@@ -50,11 +50,11 @@ class ConfigChanges:
     entities: tuple[str, ...]
     """The changed entities without duplicates, such as `topics/t`."""
     seen: int
-    """The sequence number of the newest notification."""
+    """The sequence number of the newest notification read so far; -1 if there was none."""
     of: int = 0
     """The zxid that created `/config/changes`. If the node is re-created, the sequence numbers start from 0 again."""
     listed: int = 0
-    """The total number of notifications, including old ones, which stay for minutes."""
+    """The number of notifications in the store, including those read earlier."""
 
 
 @frozen
@@ -63,7 +63,8 @@ class ElectionRequest:
 
     partitions: tuple[TopicPartition, ...]
     unclean: bool = False
-    """Elect leaders of partitions without a live one, from outside the ISR if no ISR member is live."""
+    """True: elect leaders for partitions without a live one, from outside the ISR if no ISR member is live. False:
+    elect the preferred leaders."""
 
 
 WriteResult: TypeAlias = Written | Changed | Missing
@@ -147,7 +148,7 @@ class ControllerStore(Protocol):
     ) -> StoreRequests[None]:
         """Remove requested reassignments. When none is left, remove the node.
 
-        With `targets`, a partition whose requested target has changed since is kept.
+        With `targets`, keep a partition whose requested target differs from the given one.
         """
 
     def preferred_elections(self) -> StoreRequests[ElectionRequest | Damaged | Missing]:

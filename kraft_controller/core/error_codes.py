@@ -14,6 +14,7 @@ KAFKA_STORAGE_ERROR: Final = 56
 """The replica's log directory failed."""
 STALE_BROKER_EPOCH: Final = 77
 ANOTHER_BROKER: Final = 102
-"""The command is addressed to another broker, whose registered endpoint belongs to this one."""
+"""The command is addressed to another broker, but that broker's registered endpoint leads to this one."""
 INCONSISTENT_TOPIC_ID: Final = 103
-"""The log has another topic id. It may belong to another topic, or its metadata file may be damaged."""
+"""The log has another topic id than the command. The log may belong to another topic, or its metadata file may be
+damaged."""

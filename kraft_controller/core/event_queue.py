@@ -149,9 +149,10 @@ class EventQueue:
 def process_event(controller: KafkaController, queued: QueuedEvent) -> StoreRequests[None]:
     """Process one event and deliver its result.
 
-    A refused request fails alone. Any other exception may leave the context inconsistent: it is raised, and the term
-    ends. The requester then receives `NotController` and repeats the request to the next controller. After an
-    unexpected exception it receives `EventFailed` instead, since the next controller would probably raise it, too.
+    If a request is refused, only its requester receives the error. Any other exception may leave the context
+    inconsistent: it is raised, and the term ends. If that exception was expected, the requester receives
+    `NotController`, and repeats the request to the next controller. If not, the requester receives `EventFailed`, since
+    the next controller would probably raise the exception, too.
     """
     result = queued.result
     try:

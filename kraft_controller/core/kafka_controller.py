@@ -96,7 +96,7 @@ class KafkaController:
         self.log.flush()
 
     def process(self, event: Event) -> StoreRequests[Any]:
-        """Process an event completely. Return the result for the requester, if any."""
+        """Run the procedure for an event, then `flush`. Return the result for the requester, if any."""
         result = yield from self._procedure(event)
         self.flush()
         return result

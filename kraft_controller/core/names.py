@@ -20,15 +20,15 @@ TopicId = NewType("TopicId", str)
 NO_BROKER: Final = BrokerId(-1)
 """The id in a field that names no broker."""
 NO_LEADER: Final = NO_BROKER
-"""The leader of a partition without a leader."""
+"""The leader's id in the state of a partition without a leader."""
 DELETED: Final = BrokerId(-2)
-"""The leader of a deleted partition in UpdateMetadata: the receiver forgets the partition (LeaderDuringDelete)."""
+"""The leader's id of a deleted partition in UpdateMetadata: the receiver forgets the partition (LeaderDuringDelete)."""
 
 NAME_MAX: Final = 249
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 """Group coordinators store groups and their committed offsets in this topic."""
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
-"""Transaction coordinators store transactional ids in this topic."""
+"""Transaction coordinators store the states of transactional ids in this topic."""
 INTERNAL: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
@@ -63,7 +63,7 @@ def wrong_with_name(name: str) -> str | None:
         return f"a topic name has at most {NAME_MAX} characters; this one has {len(name)}"
     if not _LEGAL.fullmatch(name):
         odd = sorted({character for character in name if not _LEGAL.fullmatch(character)})
-        return f"{name!r}: a topic name has letters, digits, '.', '_' and '-'; not {' '.join(map(repr, odd))}"
+        return f"{name!r}: a topic name has ASCII letters, digits, '.', '_' and '-'; not {' '.join(map(repr, odd))}"
     return None
 
 

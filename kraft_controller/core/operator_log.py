@@ -10,7 +10,7 @@ from attrs import frozen
 from kraft_controller.core.controller_store import Damaged
 
 DAMAGED_MAX: Final = 10_000
-"""The number of reported nodes at which all reports are forgotten, so that damaged nodes are reported again."""
+"""The maximum number of remembered reports. When it is reached, all are forgotten, so a node may be reported again."""
 
 
 @frozen
@@ -29,13 +29,13 @@ class OperatorLog:
         self.messages: list[OperatorMessage] = []
         """Messages that were not written yet, oldest first."""
         self._damaged: dict[str, int] = {}
-        """The reports of damaged nodes, with the zxid of the write that damaged each; 0 if unknown."""
+        """`Damaged.written` of each damaged node, by the text of its report."""
 
     def report(self, event: str, **fields: object) -> None:
         self.messages.append(OperatorMessage(event, tuple(fields.items())))
 
     def report_damage(self, damage: Damaged) -> None:
-        """Report a node that cannot be parsed, unless the same write of it was reported before."""
+        """Report a damaged node, unless the same damage by the same write was reported before."""
         if self._damaged.get(damage.why) == damage.written:
             return
         if len(self._damaged) >= DAMAGED_MAX:

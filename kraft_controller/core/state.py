@@ -1,4 +1,4 @@
-"""Brokers, topics and partitions as values, as the store records them."""
+"""Immutable values for brokers, topics and partitions, as the store records them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Recovery(IntEnum):
 
     RECOVERED = 0
     RECOVERING = 1
-    """After an unclean election: the leader may lack committed records, and has not reported its recovery yet."""
+    """After an unclean election: the leader may lack committed records. It has not reported its recovery yet, by an ISR
+    change for example."""
 
 
 @frozen
@@ -68,8 +69,8 @@ class PartitionState:
         isr: tuple[BrokerId, ...] | None = None,
         recovery: Recovery | None = None,
     ) -> PartitionState:
-        """Return the state after a decision of the controller with epoch `by`. Each decision increments the leader
-        epoch."""
+        """Return the state with these changes and the next leader epoch, as decided by the controller with epoch
+        `by`."""
         return evolve(
             self,
             leader=self.leader if leader is None else leader,
@@ -84,14 +85,14 @@ class PartitionState:
 class Assignment:
     """The replicas of a partition, as broker ids. The first one is the preferred leader.
 
-    During a reassignment `replicas` contains the former and the target replicas.
+    During a reassignment, `replicas` contains the target replicas first, then the other former ones.
     """
 
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
     before: tuple[BrokerId, ...] = ()
-    """The former replicas in their order; empty if `replicas` preserves that order."""
+    """The former replicas in their order, if their order in `replicas` differs; else empty."""
 
     @property
     def moving(self) -> bool:
@@ -101,7 +102,7 @@ class Assignment:
     def origin(self) -> tuple[BrokerId, ...]:
         """The replicas before the reassignment, which a cancellation restores.
 
-        If their order was not recorded, they have the order of the target.
+        If `before` does not name them, they have their order in `replicas`.
         """
         stay = tuple(replica for replica in self.replicas if replica not in self.adding)
         return self.before if sorted(self.before) == sorted(stay) else stay
@@ -111,7 +112,7 @@ class Assignment:
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     def to(self, target: tuple[BrokerId, ...]) -> Assignment:
-        """Return the assignment during a reassignment to `target`. If one is in progress, its origin is kept."""
+        """Return the assignment during a reassignment to `target`. If one is in progress already, its origin stays."""
         origin = self.origin
         replicas = target + tuple(replica for replica in origin if replica not in target)
         moved = Assignment(

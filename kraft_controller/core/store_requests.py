@@ -1,4 +1,4 @@
-"""Requests to the coordination store, and their results: the only effects of the procedures in this package.
+"""Requests to the coordination store, and their results: the only I/O of the procedures in this package.
 
 A procedure is a generator of type `StoreRequests`. It yields a sequence of operations, which may be in flight together,
 and receives their results in the same order. A procedure has no access to sessions, tasks or clocks, so the same
@@ -16,7 +16,7 @@ from attrs import frozen
 from kraft_controller.core.names import Version
 
 TRIES_MAX: Final = 20
-"""The maximum number of attempts at one change whose replies are lost. A session rarely survives so many lost
+"""The maximum number of attempts at one change if every reply is lost. A session rarely survives so many lost
 connections."""
 
 
@@ -39,7 +39,7 @@ class Get:
 
 @frozen
 class Exists:
-    """Read a node's stat. With `watch`, also watch for the creation of a missing node."""
+    """Read a node's stat. With `watch`, the node is watched even if it does not exist yet."""
 
     path: str
     watch: bool = False
@@ -121,9 +121,10 @@ class Listing:
 
 @frozen
 class Done:
-    """The result of a `Sync`, or of a `Multi`, with the new version for each `Set`."""
+    """The result of a `Sync` or a `Multi`."""
 
     versions: tuple[Version | None, ...] = ()
+    """One entry for each change of a `Multi`: the new version for a `Set`, None for others."""
 
 
 class Why(Enum):

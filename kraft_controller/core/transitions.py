@@ -12,13 +12,13 @@ from typing import Final, TypeVar
 
 class PartitionPhase(Enum):
     NON_EXISTENT = "NonExistentPartition"
-    """Not created yet, or deleted."""
+    """Not created yet, being deleted, or deleted."""
     NEW = "NewPartition"
     """Assigned to brokers, but without a known state so far."""
     ONLINE = "OnlinePartition"
     """The partition has a leader."""
     OFFLINE = "OfflinePartition"
-    """The leader failed and no other one is elected yet, or the topic is being deleted."""
+    """The leader failed, and no other one is elected yet. A deletion also passes through this phase."""
 
 
 class ReplicaPhase(Enum):

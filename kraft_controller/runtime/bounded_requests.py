@@ -14,7 +14,7 @@ import trio
 from kraft_controller.core.store_requests import ControllerMoved
 
 WINDOW: Final = 500
-"""The limit for concurrent requests."""
+"""The default limit of concurrent calls in one `run_bounded`."""
 
 T = TypeVar("T")
 
@@ -44,8 +44,8 @@ async def run_bounded(calls: Iterable[Callable[[], Awaitable[T]]], window: int =
 
 
 def leading_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error that represents those of several tasks: `ControllerMoved` if present, since it causes the
-    others; otherwise the first."""
+    """Return the error that represents those of several tasks: `ControllerMoved` if present, otherwise the first in the
+    group."""
     leaves: list[BaseException] = []
     for error in group.exceptions:
         leaves.append(leading_error(error) if isinstance(error, BaseExceptionGroup) else error)

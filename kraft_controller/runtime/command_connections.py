@@ -50,7 +50,7 @@ Dial: TypeAlias = Callable[[Endpoint, ssl.SSLContext | None], Awaitable[trio.abc
 @frozen
 class ConnectionSettings:
     backoff_s: float = 0.1
-    """The pause before a failed command is sent again."""
+    """The pause between a failed attempt to send a command and the next attempt."""
     connect_s: float = 5.0
     """The timeout for opening a connection."""
     answer_s: float = 30.0
@@ -80,7 +80,7 @@ class _Connection:
         self._frames: Frames | None = None
         """The open connection; None without one."""
         self._misaddressed = False
-        """True if it was logged that another broker replies at this broker's endpoint."""
+        """True if the log reports already that another broker replies at the registered endpoint."""
         self.scope = trio.CancelScope()
 
     def wake(self) -> None:
@@ -120,7 +120,7 @@ class _Connection:
                 logger.error("broker %d registered an endpoint that belongs to another broker", queue.broker.id)
             if queue.attempt_failed():
                 logger.warning(
-                    "broker %d cannot be reached with commands: %s; the controller retries until it replies",
+                    "failed to send a command to broker %d: %s; the controller retries until the broker replies",
                     queue.broker.id, str(error) or "no reply",
                 )  # fmt: skip
             await self._close()
@@ -141,19 +141,19 @@ class _Connection:
 def _report_refusals(broker: Broker, command: Command, reply: CommandReply) -> None:
     if reply.stale_controller_epoch:
         logger.warning(
-            "broker %d refused a command of controller epoch %d, because it knows a newer controller epoch",
+            "broker %d refused a command of controller epoch %d, because the broker knows a newer controller epoch",
             broker.id, command.controller_epoch,
         )  # fmt: skip
     if reply.refused:
         shown = ", ".join(f"{tp} (error {error})" for tp, error in list(reply.refused.items())[:REFUSED_SHOWN])
-        logger.warning("broker %d refused roles (%d): %s", broker.id, len(reply.refused), shown)
+        logger.warning("broker %d refused LeaderAndIsr roles (%d in total): %s", broker.id, len(reply.refused), shown)
 
 
 def endpoint_of(broker: Broker, listener: str | None) -> Endpoint:
     for endpoint in broker.endpoints:
         if listener is None or endpoint.listener == listener:
             return endpoint
-    raise OSError(f"broker {broker.id} has no endpoint{f' {listener}' if listener else ''} for commands")
+    raise OSError(f"broker {broker.id} has no endpoint for commands{f' (listener {listener})' if listener else ''}")
 
 
 class CommandConnections:

@@ -19,10 +19,12 @@ from zab.host.logs import KeyValueLog
 logger: Final = logging.getLogger("kraft_controller")
 
 CONNECTIONS_MAX: Final = 100
-"""The limit of connections. A further one closes the connection that was idle longest; its controller reconnects."""
+"""The limit of connections. A further connection closes the one that has received no frame for the longest time. A
+controller whose connection was closed connects again."""
 
 GrantShutdown: TypeAlias = Callable[[ShutdownRequest], Awaitable[Answer]]
-"""Returns the reply to a request for a controlled shutdown: an error if this broker is not the controller."""
+"""Returns the reply to a request for a controlled shutdown. The reply has an error code if the request is refused, for
+example because this broker is not the controller."""
 
 
 class CommandServer:
@@ -42,7 +44,7 @@ class CommandServer:
         """Held while a command is being executed."""
         self._connections_max = connections_max
         self._connections: dict[trio.CancelScope, None] = {}
-        """Open connections; the one that was idle longest comes first."""
+        """Open connections. The first one has received no frame for the longest time."""
         self._log = KeyValueLog("kraft_controller", dict)
 
     async def execute(self, numbered: Numbered) -> Answer:
@@ -58,7 +60,10 @@ class CommandServer:
                 await trio.lowlevel.checkpoint()
 
     async def serve(self, stream: trio.abc.Stream, host: str = "") -> None:
-        """Serve one connection until it ends. A malformed frame is logged and closes it. `host` is the other end's."""
+        """Serve one connection until it ends. A malformed frame closes the connection.
+
+        A malformed frame or a broken connection is logged with `host`, the address of the peer.
+        """
         frames = Frames(stream)
         self._make_room()
         with trio.CancelScope() as scope:
@@ -75,7 +80,7 @@ class CommandServer:
     def _make_room(self) -> None:
         if len(self._connections) >= self._connections_max:
             silent = next(iter(self._connections))
-            why = f"there are more than {self._connections_max}, and it was idle longest"
+            why = f"there are more than {self._connections_max} connections, and this one was idle longest"
             self._log.warn_rate_limited("idle_command_connection_closed", None, why=why)
             del self._connections[silent]
             silent.cancel()

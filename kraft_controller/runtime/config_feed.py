@@ -24,10 +24,10 @@ logger: Final = logging.getLogger("kraft_controller")
 KINDS: Final = ("brokers", "topics", "clients", "users", "ips")
 
 NOTE_S: Final = 100e-6
-"""The pause before the next listing, for each notification in the last one."""
+"""The pause before the next listing of the notifications, for each notification in the previous listing."""
 
 Apply = Callable[[Entity, Mapping[str, str]], None]
-"""Applies the complete configuration of an entity, which is empty if nothing is set."""
+"""Applies the complete configuration of an entity. The mapping is empty if no key is set."""
 
 
 class ConfigFeed:
@@ -41,14 +41,14 @@ class ConfigFeed:
         self._kinds = kinds
         """The entity types to follow."""
         self._known: dict[Entity, Mapping[str, str]] = {}
-        """The configurations that were applied last, without empty ones."""
+        """The configuration that was last applied for each entity; empty ones are left out."""
         self._wanted: dict[Entity, None] = {}
         """Entities to read even without a notification."""
         self._bell = trio.Event()
         """Set when `_wanted` gains an entity."""
 
     def want(self, entity: Entity) -> None:
-        """Read an entity's configuration soon, even without a notification of a change."""
+        """Read an entity's configuration soon, even without a notification, and apply it even if it is unchanged."""
         self._wanted[entity] = None
         self._bell.set()
 
@@ -156,7 +156,8 @@ class ConfigFeed:
 async def let_gather(notes: int) -> None:
     """Wait for further changes before listing all notifications again.
 
-    Notifications stay for minutes. With one listing for each of n changes in a burst, n * n entries would be listed.
+    Each listing contains all notifications of the last minutes. If each of n changes in a burst caused a listing, these
+    would contain about n * n / 2 entries in total.
     """
     await trio.sleep(notes * NOTE_S)
 

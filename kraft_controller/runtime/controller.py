@@ -1,9 +1,9 @@
-"""One broker's candidacy for controller, run by Trio: sessions, tasks and timers for the state machines in `core`.
+"""One broker's candidacy for controller, run by Trio: requests, tasks and timers for the state machines in `core`.
 
 `core.candidacy` decides whether the broker stands for election, follows or leads. During a term one loop takes events
 from the queue and runs their procedures, whose requests go to the store and whose commands go to the command channel.
-Any exception may leave the context inconsistent, so the controller logs it and resigns, and the next controller reads
-everything again.
+A refused request fails alone. Any other exception may leave the context inconsistent, so the controller logs it and
+resigns, and the next controller reads everything again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ logger: Final = logging.getLogger("kraft_controller")
 @frozen
 class Pace:
     first_balance_s: float = 5.0
-    """The time from an election to the first automatic balancing of leaders."""
+    """The time from the election of this controller to its first automatic balancing of leaders."""
     balance_s: float | None = 300.0
     """`leader.imbalance.check.interval.seconds`; None disables the automatic balancing."""
     pause_s: float = 0.25
@@ -52,9 +52,9 @@ class Pace:
     pause_s_max: float = 10.0
     """The longest pause."""
     sweep_s: float = 300.0
-    """The interval of deletions of old configuration change notifications."""
+    """The interval at which old notifications of changed configurations are deleted."""
     notes_s: float = 900.0
-    """The age at which a configuration change notification is deleted."""
+    """The age at which a notification of a changed configuration counts as old."""
 
 
 @frozen
@@ -80,13 +80,13 @@ class Controller:
         self._session = session
         self._me = me
         self.sink = sink
-        """The command channel. Its replies arrive through `note`."""
+        """The command channel. The events that replies to its commands cause arrive through `note`."""
         self._environment = environment
         self._settings = settings or ControllerSettings()
         self._pace = pace or Pace()
         self._candidacy = Candidacy(me, CandidacyPace(self._pace.pause_s, self._pace.pause_s_max))
         self.term: KafkaController | None = None
-        """The current term; None if this broker is not the controller. Read-only for others."""
+        """The current term; None if this broker is not the controller. Other classes only read it."""
         self._queue: EventQueue | None = None
         """The events of the current term; set together with `term`."""
         self._wakeup = Wakeup()
@@ -99,7 +99,7 @@ class Controller:
         self.watchdogs = Watchdogs(self._report_stall)
         self._watchdog = self.watchdogs.add("controller", lambda: None, self._is_excused)
         self._store_busy = False
-        """True while a request to the store is in flight."""
+        """True while the event in progress waits for replies of the store."""
 
     @property
     def controller(self) -> BrokerId | None:
@@ -132,8 +132,11 @@ class Controller:
             self._queue.note(event)
 
     async def ask(self, event: Event) -> Any:
-        """Process a request and return its result. Raise the error of a refused request, and `NotController` if this
-        broker is not the controller, or not any more."""
+        """Process a request and return its result. Raise the error of a refused request.
+
+        Raise `NotController` if this broker is not the controller, or if its term ends before there is a result. Raise
+        `EventFailed` if the processing of the request raised an unexpected exception.
+        """
         if self._queue is None:
             raise NotController(
                 "the controller is not known"
@@ -165,7 +168,7 @@ class Controller:
                     candidacy.pause_ended()
 
     async def _stand(self) -> None:
-        """Stand for election, and follow the elected controller until `/controller` changes."""
+        """Stand for election. If another broker is the controller, return when `/controller` changes."""
         async with self._session.watcher() as watch:
             store = StoreSession(self._session, watch)
             result = await store.run(stand(self._session.id, self._me, self._environment.wall_ms()))
@@ -226,7 +229,7 @@ class Controller:
             error_ = leading_error(group)
             if self._session.over is not None or not isinstance(error_, zab.EventsLost):
                 raise error_ from None
-            self._report_failure(error_)  # the watch is overloaded; the next controller reads everything again
+            self._report_failure(error_)  # too many unread events; the next term reads everything again
             failed = True
         finally:
             self._queue = self.term = None
@@ -349,8 +352,7 @@ async def _next_change(watch: zab.Watch) -> None:
 async def _note_changes(
     watch: zab.Watch, queue: EventQueue, nursery: trio.Nursery, topic_changes: TopicChanges
 ) -> None:
-    """Add an event for each change in the store; after a lost connection, add events for everything that may have
-    changed."""
+    """Add the event for each change that the watch reports, if there is one. `MAYBE_MISSED` adds `ANY_CHANGE`."""
     async for change in watch:
         if change.event is zab.Event.MAYBE_MISSED:
             for event in ANY_CHANGE:

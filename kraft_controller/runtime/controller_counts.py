@@ -8,7 +8,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 WINDOW: Final = 1_000
-"""The number of newest events that `recent` keeps at least."""
+"""The number of newest events whose longest wait is reported."""
 
 
 @frozen

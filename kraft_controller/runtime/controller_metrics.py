@@ -1,7 +1,8 @@
 """Metrics of one candidate for controller, as samples and in the text format of Prometheus.
 
-The names are those of Kafka's JMX beans in lower case with underscores. Values that only the controller knows are 0 at
-all other brokers, as in Apache Kafka, or missing if they have a broker label. So they can be summed over all brokers.
+The names follow those of Kafka's JMX beans, in lower case with underscores. Values that only the controller knows are
+0 at all other brokers, as in Apache Kafka, or missing if they have a broker label. So they can be summed over all
+brokers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def samples(controller: Controller) -> Iterator[Sample]:
     """Yield the current metrics. The cost grows with the number of partitions: call it once for each scrape."""
     term, sink = controller.term, controller.sink
     found = Health() if term is None else health(term.context)
-    about = "1 at the controller, 0 at all others; the sum is 1"
+    about = "1 at the controller, 0 at other brokers; the sum over all brokers should be 1"
     yield Sample("kafka_controller_active_controller_count", GAUGE, about, controller.active)
     for name, about, attribute in _OF_CLUSTER:
         yield Sample(f"kafka_controller_{name}", GAUGE, about, getattr(found, attribute))
@@ -33,7 +34,7 @@ def samples(controller: Controller) -> Iterator[Sample]:
         yield Sample("kafka_controller_broker_leader_count", GAUGE, "partitions that the broker leads", count, labels)
     for broker, count in found.held_by.items():
         labels = {"broker": str(broker)}
-        yield Sample("kafka_controller_broker_partition_count", GAUGE, "replicas that the broker holds", count, labels)
+        yield Sample("kafka_controller_broker_partition_count", GAUGE, "replicas assigned to the broker", count, labels)
     yield from _of_candidate(controller)
     yield from _of_channel(sink.queues() if isinstance(sink, CommandConnections) else [])
 
@@ -44,7 +45,11 @@ _OF_CLUSTER: Final = (
     ("global_topic_count", "topics", "topics"),
     ("global_partition_count", "partitions", "partitions"),
     ("offline_partitions_count", "partitions without a live leader", "offline"),
-    ("under_replicated_partitions_count", "partitions with a replica that is not in sync", "under_replicated"),
+    (
+        "under_replicated_partitions_count",
+        "partitions with fewer live in-sync replicas than their replication factor (in a reassignment: the new one)",
+        "under_replicated",
+    ),
     ("under_min_isr_partition_count", "partitions that refuse acks=all: too few replicas are in sync", "under_min_isr"),
     ("at_min_isr_partition_count", "partitions that refuse acks=all if one more replica leaves the ISR", "at_min_isr"),
     ("preferred_replica_imbalance_count", "partitions that are not led by their preferred replica", "imbalanced"),
@@ -81,11 +86,11 @@ def _of_candidate(controller: Controller) -> Iterator[Sample]:
     about = "milliseconds that events took to process, in total"
     yield Sample(f"{manager}event_process_time_ms_total", COUNTER, about, counts.worked_ms)
     for kind, count in sorted(counts.events.items()):
-        yield Sample(f"{manager}events_by_kind_total", COUNTER, "processed events of a kind", count, {"kind": kind})
+        yield Sample(f"{manager}events_by_kind_total", COUNTER, "processed events, by kind", count, {"kind": kind})
     yield Sample(f"{stats}leader_elections_total", COUNTER, "leader elections of partitions", elections)
     about = "unclean leader elections: records may have been lost"
     yield Sample(f"{stats}unclean_leader_elections_total", COUNTER, about, unclean)
-    about = "elections of this broker to controller"
+    about = "elections of this broker as controller"
     yield Sample(f"{stats}controller_elections_won_total", COUNTER, about, counts.won)
     about = "terms of this broker as controller that ended with a failure"
     yield Sample(f"{stats}controller_gave_up_total", COUNTER, about, counts.gave_up)
@@ -94,7 +99,7 @@ def _of_candidate(controller: Controller) -> Iterator[Sample]:
     if counts.failover_ms is not None:
         about = "milliseconds from the newest election of this broker to the end of its failover"
         yield Sample(f"{stats}controller_failover_time_ms", GAUGE, about, counts.failover_ms)
-    about = "the controller epoch, at the controller"
+    about = "the controller epoch at the controller, 0 at other brokers"
     yield Sample("kafka_controller_controller_epoch", GAUGE, about, 0 if term is None else term.context.epoch)
 
 
@@ -106,9 +111,9 @@ def _of_channel(queues: Iterable[BrokerCommandQueue]) -> Iterator[Sample]:
         yield Sample(f"{manager}queue_size", GAUGE, "commands without a reply", len(queue), labels)
         about = "failed attempts to send a command since the controller opened the broker's queue"
         yield Sample(f"{manager}resends", GAUGE, about, queue.resent, labels)
-        about = "commands that the broker refused, in whole or in part, since the controller opened its queue"
+        about = "commands that the broker refused, in whole or in part, since the controller opened the broker's queue"
         yield Sample(f"{manager}refusals", GAUGE, about, queue.refused, labels)
-    yield Sample(f"{manager}total_queue_size", GAUGE, "commands to any broker without a reply", total)
+    yield Sample(f"{manager}total_queue_size", GAUGE, "commands without a reply, to all brokers together", total)
 
 
 def exposition(found: Iterable[Sample]) -> str:

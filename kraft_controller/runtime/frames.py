@@ -27,7 +27,7 @@ class Frames:
         await self._stream.send_all(frame(body))
 
     async def receive(self) -> bytes | None:
-        """Return the next frame; None at the end. Raise `FrameError` if a frame is too long or truncated."""
+        """Return the next frame; None at the end. Raise `FrameError` if a frame is empty, too long or truncated."""
         while not self._received:
             data = await self._stream.receive_some(RECEIVE_BYTES)
             if not data:

@@ -13,15 +13,15 @@ from zab.host.durable_file import replace_file
 SESSION: Final = "store.session"
 SESSIONS_MAX: Final = 16
 _OWNER_ONLY: Final = 0o600
-"""The file mode of saved session ids, which only this broker needs."""
+"""The file mode of saved session ids. Only this broker needs them."""
 
 
 class Unreadable(WrongIdentity):
-    """The file cannot be read at all, for example on a failed disk."""
+    """The `meta.properties` of a directory cannot be read, for example on a failed disk."""
 
 
 def read_identity(directory: Path) -> Identity | None:
-    """Read a directory's identity; None if the directory was not used yet."""
+    """Read a directory's identity; None if the directory has no `meta.properties`."""
     path = directory / META
     try:
         data = path.read_bytes()
@@ -33,8 +33,10 @@ def read_identity(directory: Path) -> Identity | None:
 
 
 def known_id(directories: Iterable[Path]) -> BrokerId | None:
-    """Return the broker id in the directories, for a broker without a configured id; None if they have none. Raise
-    `WrongIdentity` if they have different ones."""
+    """Return the broker id in the directories, for a broker without a configured id; None if they have none.
+
+    Raise `WrongIdentity` if they have different ones, if a file is damaged, or if no directory is readable.
+    """
     found = {identity.broker: where for where, identity in _readable(directories) if identity.broker is not None}
     if len(found) > 1:
         listed = "; ".join(f"{directory} of broker {broker}" for broker, directory in found.items())
@@ -43,13 +45,17 @@ def known_id(directories: Iterable[Path]) -> BrokerId | None:
 
 
 def known_cluster(directories: Iterable[Path]) -> str | None:
-    """Return the cluster id in the directories; None if they have different ones or none."""
+    """Return the cluster id if all identities in the directories have the same one, else None.
+
+    Raise `WrongIdentity` if a file is damaged, or if no directory is readable.
+    """
     found = {identity.cluster for _, identity in _readable(directories)}
     return found.pop() if len(found) == 1 else None
 
 
 def _readable(directories: Iterable[Path]) -> list[tuple[Path, Identity]]:
-    """Return the identities found in readable directories; raise if none is readable."""
+    """Return the identities in the readable directories. Raise `Unreadable` if there are directories, but none is
+    readable."""
     found: list[tuple[Path, Identity]] = []
     failed: list[Unreadable] = []
     directories = list(directories)
@@ -88,8 +94,8 @@ def claim(directories: Iterable[Path], cluster: str, broker: BrokerId) -> None:
 
 
 def former_sessions(directory: Path) -> tuple[int, ...]:
-    """Return the session ids that `remember_session` saved; none if the file cannot be read. They only speed up a
-    restart."""
+    """Return the session ids that `remember_session` saved, or an empty tuple if the file is missing or unreadable. The
+    ids only speed up a restart."""
     try:
         words = (directory / SESSION).read_text("utf-8").split()
         return tuple(int(word, 16) for word in words[-SESSIONS_MAX:])

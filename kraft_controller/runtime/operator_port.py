@@ -29,7 +29,7 @@ Source = Callable[[], Iterable[MetricSample]]
 
 class HealthReport(TypedDict):
     healthy: bool
-    """Decides the status code."""
+    """Decides the status code: 200 if true, 503 if false."""
     worries: list[str]
 
 
@@ -43,7 +43,7 @@ Look = Callable[[], HealthReport]
 
 
 class OperatorPort:
-    """Serves metrics, health and further pages, with the same limits as the store's operator port."""
+    """Serves metrics, health and further pages on an `AdminPort`, as the store does, with the same limits."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class OperatorPort:
         self._pages = pages or {}
         """Further pages, by path."""
         self._names = names
-        """The host names of this port: see `AdminPort`."""
+        """Returns the host names that the configuration gives this broker; see `AdminPort`."""
         self._log = Log(ServerId(me), lambda: Epoch(0))
 
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
@@ -83,7 +83,7 @@ class OperatorPort:
         raise HttpError(HTTPStatus.NOT_FOUND, f"no such page; the pages are {known}")
 
     async def _metrics(self) -> bytes:
-        """Return the metrics. Let other tasks run in between, since each partition may have metrics."""
+        """Return the metrics. Let other tasks run between two sources, since each partition may have metrics."""
         found: list[MetricSample] = []
         for source in self._sources:
             found += source()

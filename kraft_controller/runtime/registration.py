@@ -1,7 +1,7 @@
 """The registration of a broker in the store: an ephemeral node that lasts as long as the session.
 
-The zxid that created the node is the broker epoch. A process that registers again has another epoch, so it recognizes
-commands for the earlier registration, even if no other process noticed the interruption.
+The zxid that created the node is the broker epoch. Each new registration has a greater epoch. So a broker recognizes
+commands for its earlier registration, even if the controller did not notice the interruption.
 """
 
 from __future__ import annotations
@@ -100,8 +100,10 @@ class Registration:
     async def run(self, live: Live, *, task_status: trio.TaskStatus[BrokerEpoch] = trio.TASK_STATUS_IGNORED) -> None:
         """Run until cancelled. In each session, register and run `live`; when the session is lost, open another.
 
-        Reports the start after the first registration. Until then an unreachable store is an error; later the broker
-        waits for the store. Raise `BrokerIdTaken` if the id or an address stays taken, and any error of `live`.
+        Reports the start after the first registration. Until then any error of the store is raised. Afterwards only
+        `zab.AuthFailed` is raised; after other errors the broker opens sessions until one succeeds. Raise
+        `BrokerIdTaken` if the id or an address stays taken for `taken_s`. Raise any error of `live` that is not a
+        `zab.ZabError`.
         """
         while True:
             lived = False
@@ -122,7 +124,7 @@ class Registration:
                 await trio.sleep(self._settings.pause_s)
 
     async def _live_session(self, session: zab.Session, live: Live) -> None:
-        """Return when the session has ended. Raise an error of `live` that has another cause."""
+        """Run `live` until the session ends. Raise any error of `live` that the end of the session did not cause."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(live, session)
@@ -186,7 +188,10 @@ class Registration:
         raise BrokerIdTaken(await self._id_conflict(session))
 
     async def _try(self, session: zab.Session, watch: zab.Watch) -> BrokerEpoch | None:
-        """Try to register. Return the epoch; None after a change that makes another try useful."""
+        """Try to register. Return the epoch; None if the caller must try again.
+
+        If another registration is in the way, wait for a change in the store first.
+        """
         stat = await session.exists(self._path, watch)
         multi = zab.Multi()
         if stat is not None:
@@ -221,7 +226,7 @@ class Registration:
         logger.warning("broker %d waits up to %g s to register: %s", self.broker.id, self._settings.taken_s, why)
 
     async def _address_conflict(self, session: zab.Session, watch: zab.Watch | None) -> str | None:
-        """Return a description of another broker that is registered with an address of this one; None if there is none.
+        """Describe another broker's registration that has an address of this broker. Return None if there is none.
 
         A registration that an earlier session of this broker made under another id is ignored.
         """
@@ -296,10 +301,14 @@ async def cluster_id(
 ) -> str:
     """Return the cluster id. Create one if the store has none. `directories` are the broker's log directories.
 
-    If the node was lost, a broker that has the id in its directories writes it again. Two cases raise `WrongIdentity`.
-    If the store has a cluster without an id, and the directories have none either, a new id would differ from that of
-    other brokers. If the directories have an id, but the store has no cluster, it is probably the wrong store. Raise
-    `DamagedNode` if the node exists but cannot be parsed.
+    If the node was lost, a broker that has the id in its directories writes the node again. Raise `WrongIdentity` if
+    the store has no id, and one of these is true:
+
+    - The store has a cluster, and the given directories have no common id. A new id would differ from the one
+      that other brokers have.
+    - The directories have an id, but the store has no cluster. It is probably the wrong store.
+
+    Raise `DamagedNode` if the node exists but cannot be parsed.
     """
     known = known_cluster(directories)
     while True:
@@ -360,7 +369,8 @@ async def _was_used(session: zab.Session) -> bool:
 
 
 async def generated_id(session: zab.Session, reserved_max: int = 1_000) -> BrokerId:
-    """Return an unused broker id above `reserved.broker.max.id`. No id is returned twice."""
+    """Return a new broker id above `reserved_max` (`reserved.broker.max.id`). No id is returned twice, because the id
+    is derived from a node version that each call increments."""
     while True:
         try:
             return BrokerId((await session.set(znodes.SEQID, b"")).version + reserved_max)

@@ -33,7 +33,8 @@ class ShutdownSettings:
     answer_s: float = 30.0
     """The time limit for one attempt."""
     store_s: float = 10.0
-    """The time for which the store may be unreachable before a stopping broker stops anyway."""
+    """The time for which a controlled shutdown waits for an unreachable store. Then the broker stops without moving its
+    leaderships."""
     tls: ssl.SSLContext | None = None
     dial: Dial = dialled
     """Opens a connection."""

@@ -34,7 +34,8 @@ from kraft_controller.core.store_requests import (
 from kraft_controller.runtime.bounded_requests import run_bounded
 
 READS_MAX: Final = 200
-"""The maximum number of nodes read in one request. States are small, so the reply stays far below its size limit."""
+"""The maximum number of nodes read in one request. Most nodes that are read together are small, such as partition
+states, so the reply stays far below its size limit."""
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from kraft_controller.core.names import BrokerId
 from zab.config.properties_file import MalformedEscape, parse
 
 META: Final = "meta.properties"
-_REPAIR: Final = "restore it, or move the directory away"
+_REPAIR: Final = "restore the file, or move the directory away"
 
 
 class WrongIdentity(Exception):
@@ -49,9 +49,10 @@ def encode_identity(cluster: str, broker: BrokerId) -> bytes:
 
 
 def decode_identity(data: bytes, path: str, versions: Sequence[str] = ("0", "1")) -> Identity:
-    """Decode the file at `path`. Raises `WrongIdentity` if it is damaged or has an unknown version.
+    """Decode `data`, the content of the file at `path`. Raises `WrongIdentity` if the file is damaged or has an unknown
+    version.
 
-    Version 1 is written by Kafka without ZooKeeper, which names the key `node.id`.
+    Kafka in KRaft mode writes version 1, with the key `node.id` instead of `broker.id`.
     """
     try:
         values = {entry.key: entry.value for entry in parse(data.decode())}
@@ -61,10 +62,10 @@ def decode_identity(data: bytes, path: str, versions: Sequence[str] = ("0", "1")
         raise WrongIdentity(f"{path}, {error}; {_REPAIR}") from None
     version = values.get("version")
     if version is None:
-        raise WrongIdentity(f"{path} has no version: it is empty or truncated; {_REPAIR}")
+        raise WrongIdentity(f"{path} has no version: it may be empty or truncated; {_REPAIR}")
     if version not in versions:
         raise WrongIdentity(f"{path}: unknown version {version!r}; supported are {' and '.join(versions)}")
     broker = values.get("broker.id", values.get("node.id", ""))
     if broker and not broker.isdecimal():
-        raise WrongIdentity(f"{path}: broker.id={broker!r} is not a number; {_REPAIR}")
+        raise WrongIdentity(f"{path}: the broker id {broker!r} is not a number; {_REPAIR}")
     return Identity(values.get("cluster.id"), BrokerId(int(broker)) if broker else None)

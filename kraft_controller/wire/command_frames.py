@@ -34,7 +34,7 @@ from kraft_controller.core.state import Assignment, Broker, Endpoint, PartitionS
 
 
 class FrameError(ValueError):
-    """The peer violates the protocol. The connection is closed."""
+    """The peer violates the protocol, or the connection ends before the reply. The connection is closed."""
 
 
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024

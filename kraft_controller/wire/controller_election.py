@@ -47,7 +47,7 @@ def elect(session: int, me: BrokerId, now_ms: int) -> StoreRequests[Elected | Fo
             if not isinstance(held, Node):
                 continue
             if held.owner == session:
-                # This session created the node in an earlier term, and this broker has resigned since (KAFKA-13407).
+                # This session created the node in an earlier term, which has ended (KAFKA-13407).
                 yield [Multi((Delete(znodes.CONTROLLER, held.version),))]
                 continue
             return Follows(znodes.read_controller(held.data))
@@ -78,7 +78,7 @@ def verify(session: int) -> StoreRequests[bool]:
 
 
 def resign(elected: Elected) -> StoreRequests[None]:
-    """Delete `/controller`, if this broker is still the controller with that epoch."""
+    """Delete `/controller`, unless the controller epoch was incremented after this election."""
     yield [Multi((Check(znodes.CONTROLLER_EPOCH, elected.version), Delete(znodes.CONTROLLER)))]
 
 

@@ -1,8 +1,9 @@
-"""The controller epoch fence: writes that are applied only while this broker is the controller (KAFKA-6082).
+"""The controller epoch fence: a controller's writes are refused once another controller is elected (KAFKA-6082).
 
 Every write of a controller is a multi that begins with a check of the version of `/controller_epoch`. If the reply to
-a write or a creation is lost, the node is read: the change counts as applied if the node has the written value. No
-other controller writes the same value to a node with data. A deletion is repeated instead.
+a write or a creation is lost, the node is read. The change counts as applied if the node has the written value and,
+after a write, the next version. If another controller made the same change instead, the next write of this controller
+fails. A deletion whose reply is lost is repeated.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ class Fence:
         """Checks that `/controller_epoch` has the same version as after the election of this controller."""
 
     def change(self, *changes: Change) -> StoreRequests[Done | Failed]:
-        """Apply all changes or none. Raise `ControllerMoved` if another broker is the controller.
+        """Apply all changes or none. Raise `ControllerMoved` if another controller was elected.
 
-        The index of a failed change does not count the check.
+        A failure has the index of the failed change in `changes`.
         """
         [outcome] = yield [Multi((self._check, *changes))]
         if isinstance(outcome, Done):
@@ -114,7 +115,11 @@ class Fence:
         return all((yield from in_parallel([self.delete_tree(f"{path}/{name}") for name in names])))
 
     def delete_trees(self, trees: Sequence[Sequence[str]]) -> StoreRequests[None]:
-        """Delete several trees with one multi if each consists of the given nodes, the root last; else one by one."""
+        """Delete several trees. `trees` has the expected nodes of each, the root last.
+
+        One multi deletes all trees if every tree consists of exactly these nodes. Otherwise each tree is deleted
+        separately.
+        """
         outcome = yield from self.change(*(Delete(path) for tree in trees for path in tree))
         if not isinstance(outcome, Done):
             yield from in_parallel([self.delete_tree(tree[-1]) for tree in trees])

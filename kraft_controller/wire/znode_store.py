@@ -1,9 +1,9 @@
 """The controller's metadata as znodes: `ControllerStore` implemented by requests to the coordination store.
 
 All writes use the controller epoch fence. The states of many partitions are written in one multi. If one of the nodes
-has another version, the multi changes nothing; the conflicting write gets its result, and the other states are written
-without it. The nodes of many partitions are deleted in one multi, too. If one of the nodes is missing or has
-unexpected children, the partitions of this multi are deleted one by one.
+is missing or has another version, the multi changes nothing. The write of that state fails, and the other states are
+written without it. The nodes of many partitions are deleted in one multi, too. If one of the nodes is missing or has
+unexpected children, the partitions of this multi are deleted separately.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 
 class ZnodeStore:
-    """The store of one controller term (KafkaZkClient)."""
+    """The `ControllerStore` of one controller epoch (KafkaZkClient in Apache Kafka)."""
 
     def __init__(self, fence: Fence) -> None:
         self._fence = fence
@@ -138,9 +138,10 @@ class ZnodeStore:
         return [result for chunk in results for result in chunk]
 
     def _set_all(self, sets: Sequence[Set]) -> StoreRequests[list[WriteResult]]:
-        """Write nodes under their versions, with as many as possible in one multi.
+        """Write each node that still has the expected version. Try all of them in one multi.
 
-        After a conflict, bisect the rest. Conflicts cluster, so a few rounds find all of them.
+        After a conflict, record its result, and write each half of the rest in a multi of its own. Conflicts are often
+        close to each other, so a few rounds find all of them.
         """
         results: list[WriteResult | None] = [None] * len(sets)
         for _ in range(TRIES_MAX):
@@ -176,8 +177,8 @@ class ZnodeStore:
         return [result for chunk in results for result in chunk]
 
     def _create_all(self, states: Mapping[TopicPartition, PartitionState]) -> StoreRequests[list[WriteResult]]:
-        """Create partitions and states in one multi, after their parents. If some already exist, create them one by
-        one."""
+        """Create the nodes of partitions and their states in one multi, after their parents. If the multi fails, for
+        example because some nodes already exist, create them one by one."""
         topics = list(dict.fromkeys(tp.topic for tp in states))
         parents = yield from in_parallel(
             [self._fence.create(Create(znodes.partitions_path(topic))) for topic in topics]
@@ -214,8 +215,8 @@ class ZnodeStore:
     def config_changes(self, seen: int | None, of: int = 0) -> StoreRequests[ConfigChanges | Missing]:
         """Read the change notifications after number `seen`; with None, only the newest number.
 
-        `of`: the zxid that created the parent to which `seen` refers. If the parent was re-created, the numbers start
-        from 0 again.
+        `of`: the zxid that created the parent node whose children `seen` counts. The children of a re-created parent
+        are numbered from 0 again, so all of them are read.
         """
         [parent] = yield [Exists(znodes.CONFIG_CHANGES)]
         made = parent.made if isinstance(parent, Node) else 0
@@ -235,7 +236,7 @@ class ZnodeStore:
                 try:
                     entities[znodes.read_config_change(path, node.data)] = None
                 except DamagedNode:
-                    continue  # the notification names no entity, so it is ignored
+                    continue  # the notification names no valid entity, so it is ignored
         return ConfigChanges(tuple(entities), max(newest, seen), made, len(notes))
 
     # -- requests of administrators and notifications of brokers -------------------------------------------
@@ -270,7 +271,7 @@ class ZnodeStore:
                     return
                 if outcome.why is Why.NOT_EMPTY and not (yield from self._fence.delete_children(znodes.REASSIGN)):
                     return
-                continue  # the node has changed meanwhile, or the reply was lost
+                continue  # the node has changed, the reply was lost, or its children were deleted first
             if left == requested:
                 return
             written = yield from self._fence.set(znodes.REASSIGN, znodes.reassignment(left), node.version)
@@ -292,7 +293,7 @@ class ZnodeStore:
             try:
                 named.update(dict.fromkeys(znodes.read_partitions(path, data)))
             except DamagedNode:
-                continue  # the next read of the partition states finds the change
+                continue  # a later read of the states finds the changes, for example after a write conflict
         return tuple(named)
 
     def take_log_dir_events(self) -> StoreRequests[tuple[BrokerId, ...]]:

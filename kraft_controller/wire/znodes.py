@@ -1,7 +1,8 @@
-"""The nodes of the metadata, in the exact format of Kafka's own tools.
+"""The paths of the metadata's nodes, and their data in Kafka's format.
 
-Unknown keys, which other versions may write, are ignored. A missing required key or a value of the wrong type raises
-`DamagedNode`, which names the node and the key.
+Two optional keys, `original_replicas` and `election`, are additions, which Kafka ignores. Unknown keys, which other
+versions may write, are ignored here, too. A missing required key or an invalid value raises `DamagedNode`, which names
+the node and the key.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ DEFAULT: Final = "<default>"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
 INT_MAX: Final = (1 << 31) - 1
-"""The limit of broker ids and partition numbers, which have 32 bits in Kafka's protocol."""
+"""The greatest broker id and partition number: Kafka's protocol has signed fields of 32 bits for them."""
 EPOCH_MAX: Final = INT_MAX - 1
 """The greatest epoch that can still be incremented."""
 PORT_MAX: Final = (1 << 16) - 1
@@ -78,7 +79,7 @@ def state_path(where: TopicPartition) -> str:
 
 
 def nodes_of_partition(topic: str, name: str) -> tuple[str, str]:
-    """Return the nodes of the partition whose node has this name, children first."""
+    """Return the paths of a partition's nodes, children first. `name`: the name of its node below `partitions`."""
     path = f"{partitions_path(topic)}/{name}"
     return f"{path}/state", path
 
@@ -88,7 +89,7 @@ def config_path(kind: str, name: str) -> str:
 
 
 def sequence_of(path: str) -> int | None:
-    """Return the number of a sequential node; None if the name does not end with one."""
+    """Return the number of a sequential node; None if the path does not end with ten digits."""
     digits = path[-10:]
     return int(digits) if digits.isdecimal() and len(path) > 10 else None
 
@@ -142,7 +143,7 @@ class _Reader:
 
 
 def _number(value: object) -> int:
-    """Parse a number. Text is accepted, because Kafka writes the limits of a producer id block as strings."""
+    """Parse a number. Text is accepted, too, because Kafka writes some numbers as strings, such as producer ids."""
     if type(value) is int:
         return value
     if isinstance(value, str):
@@ -334,10 +335,10 @@ def new_topic_id(random_bytes: Callable[[int], bytes]) -> TopicId:
 
 
 def topic(ident: TopicId | None, partitions: Mapping[int, Assignment]) -> bytes:
-    """Encode a topic like Kafka's controllers.
+    """Encode a topic as Kafka's controllers do, with one more key if necessary.
 
-    If a reassignment changes the order of the staying replicas, the key `original_replicas` has the order to which a
-    cancellation returns. Kafka's controllers ignore it.
+    If a reassignment changes the order of the replicas that stay, `original_replicas` has their previous order, which a
+    cancellation restores. Kafka's controllers ignore this key.
     """
 
     def lists(which: Callable[[Assignment], Sequence[BrokerId]], every: bool = False) -> dict[str, list[int]]:
@@ -367,17 +368,19 @@ def read_topic(name: str, data: bytes | None, version: Version) -> Topic:
     original: dict[int, tuple[BrokerId, ...]] = reader.get("original_replicas", _by_partition, {})
     for number in sorted({*adding, *removing} - set(replicas)):
         raise DamagedNode(
-            f"{path}: partition {number} has adding or removing replicas, but is not in {sorted(replicas)}"
+            f"{path}: partition {number} has adding or removing replicas, but is not among the partitions "
+            f"{sorted(replicas)}"
         )
     made = {}
     for number, brokers in replicas.items():
         if not brokers:
-            raise DamagedNode(f"{path}: partitions: {number} has no replicas")
+            raise DamagedNode(f"{path}: partition {number} has no replicas")
         one = Assignment(brokers, adding.get(number, ()), removing.get(number, ()), original.get(number, ()))
         stray = sorted({*one.adding, *one.removing} - set(brokers))
         if stray:
             raise DamagedNode(
-                f"{path}: partition {number}: adding or removing {stray} are not among its replicas {list(brokers)}"
+                f"{path}: partition {number}: adding or removing replicas {stray} are not among its replicas "
+                f"{list(brokers)}"
             )
         made[number] = one
     return Topic(name, TopicId(reader.get("topic_id", _topic_id)) if reader.has("topic_id") else None, made, version)
@@ -492,7 +495,7 @@ def read_config_change(path: str, data: bytes | None) -> str:
 
 
 def _entity(path: str, named: str) -> str:
-    """Return the entity name, if it can be part of a path; otherwise raise `DamagedNode`."""
+    """Return the entity, such as `topics/<name>`, if it can be the end of a path; otherwise raise `DamagedNode`."""
     steps = named.split("/")
     if len(steps) < 2 or any(step in ("", ".", "..") or not step.isprintable() for step in steps):
         raise DamagedNode(f"{path}: {named!r:.80} is not an entity such as topics/t")

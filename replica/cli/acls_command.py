@@ -69,15 +69,15 @@ def _pattern_type(text: str) -> PatternType:
 
 _NAMED: Final = (
     ("--topic", "A topic"), ("--group", "A group"), ("--transactional-id", "A transactional id"),
-    ("--delegation-token", "A delegation token"), ("--user-principal", "A user that has delegation tokens"),
+    ("--delegation-token", "A delegation token"), ("--user-principal", "A user, for CreateTokens and DescribeTokens"),
 )  # fmt: skip
 
 
 def _resource_options(function: F) -> F:
     for name, what in reversed(_NAMED):
-        function = click.option(name, multiple=True, metavar="NAME", help=f"{what}; * means all. May be repeated.")(
-            function
-        )
+        function = click.option(
+            name, multiple=True, metavar="NAME", help=f"{what}; an ACL for * applies to all. May be repeated."
+        )(function)
     return function
 
 
@@ -92,9 +92,9 @@ def _resource_options(function: F) -> F:
     default="literal",
     show_default=True,
     metavar="TYPE",
-    help="literal: the resource of this name; prefixed: resources whose names begin with it. "
-    "With --list, and with --remove without principals, also any, and match: all ACLs that apply to a resource of this "
-    "name.",
+    help="literal: the resource with this name. prefixed: all resources whose names begin with it. Two more types "
+    "select ACLs for --list, and for --remove without principals: any (both types, with exactly this name), and match "
+    "(all ACLs that apply to the resource with this name).",
 )
 @click.option("--allow-principal", multiple=True, metavar="User:NAME", help="A principal that is allowed.")
 @click.option("--deny-principal", multiple=True, metavar="User:NAME", help="A principal that is denied.")
@@ -124,7 +124,8 @@ def _connect(handler: Handler, arguments: Arguments) -> int:
     return with_session(handler, arguments)
 
 
-_HELP: Final = """List, add and remove ACLs in the store. The options are those of kafka-acls.sh.
+_HELP: Final = """List, add and remove ACLs in the store. The options are those of kafka-acls.sh, but --store replaces
+--bootstrap-server.
 
 \b
 zab-broker acls --add --allow-principal User:ann --producer --topic orders
@@ -142,7 +143,7 @@ acls: Final = connected_command("acls", _HELP, _acls, _connect, store_options())
 
 
 def wanted_acls(arguments: Arguments) -> list[Acl]:
-    """Return the ACLs that the options describe, one for each combination."""
+    """Return the ACLs that the options describe: one for each resource, operation, principal and host."""
     found: dict[Acl, None] = {}
     for pattern, operations in _operations_by_pattern(arguments).items():
         for entry in _entries(arguments, operations):
@@ -285,7 +286,7 @@ async def _write(session: zab.Session, pattern: Pattern, more: frozenset[Entry],
 
 
 async def _read(session: zab.Session) -> tuple[list[Acl], list[str]]:
-    """Return all ACLs, sorted, and an error for each node that cannot be read."""
+    """Return all ACLs, sorted, and an error for each node that cannot be parsed."""
 
     async def names(resource: ResourceType, kind: PatternType) -> list[Pattern]:
         try:
@@ -321,7 +322,7 @@ async def _read(session: zab.Session) -> tuple[list[Acl], list[str]]:
 def _told(damaged: Iterable[str]) -> int:
     code = DONE
     for why in damaged:
-        progress(f"{why}: until this node is repaired, all operations on the resource are denied")
+        progress(f"{why}: until this node is repaired, only super users may use the resource")
         code = FAILED
     return code
 

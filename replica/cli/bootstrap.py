@@ -46,7 +46,7 @@ def _identity(text: str) -> Identity:
     mechanism, _, rest = text.partition(":")
     user, colon, password = rest.partition(":")
     if mechanism not in MECHANISMS or not user or not colon:
-        raise click.BadParameter(f"expected MECHANISM:USER:PASSWORD, with one of {', '.join(MECHANISMS)}")
+        raise click.BadParameter(f"expected MECHANISM:USER:PASSWORD; MECHANISM is one of {', '.join(MECHANISMS)}")
     return Identity(mechanism, user, password)
 
 
@@ -63,7 +63,7 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long temporary failures, such as elections, are retried, and how long one reply may take.",
+        help="How long temporary errors, such as a missing leader, are retried, and how long one reply may take.",
     ),
     click.option(
         "--login",
@@ -94,17 +94,17 @@ def verb_options() -> list[click.Parameter]:
 
 
 class BrokerVerbs(Verbs):
-    """A command whose verbs use a client of the brokers."""
+    """A command whose verbs send requests to brokers."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, connect=with_client, common=verb_options, **options)
 
 
 class RetryReport:
-    """Reports on stderr that a command retries a temporary error, at most every ten seconds.
+    """Reports retries of temporary errors on stderr, with at most one line in ten seconds.
 
-    A broker that cannot be reached is reported at once; another error only after `ELECTION_S`, since elections and the
-    creation of topics on demand usually end before.
+    A broker that cannot be reached is reported at once. Other errors are reported only after `ELECTION_S`, since
+    elections and the creation of topics on demand usually take less.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -139,8 +139,8 @@ def with_client(handler: Handler, arguments: Arguments) -> int:
 
 
 def _hint(error: BaseException, arguments: Arguments, *, tls: bool, login: bool) -> str:
-    """Return a hint if TLS or authentication may be missing or superfluous; else an empty text. A broker that closes a
-    connection for this reason does not name the reason."""
+    """Return a hint if the options for TLS or authentication may be incomplete, or not supported by the listener; else
+    an empty text. In both cases a broker may close the connection without a reason."""
     if CERTIFICATE_REQUIRED in str(error):
         return ": use --cert, or ssl.keystore.location in the file of --command-config"
     if CLOSED_BY_BROKER not in str(error):
@@ -148,7 +148,7 @@ def _hint(error: BaseException, arguments: Arguments, *, tls: bool, login: bool)
     file = arguments.command_config is not None
     given = {"--tls": tls, "--cert": arguments.cert is not None or (file and tls), "--login": login}
     missing = [option for option, is_given in given.items() if not is_given]
-    hint = f"; if it requires TLS or authentication: {', '.join(missing)}" if missing else ""
+    hint = f"; if it requires TLS or authentication, use {', '.join(missing)}" if missing else ""
     if missing and not file:
         hint += ", or --command-config"
     used = [name for name, is_used in (("TLS", tls), ("SASL", login)) if is_used]

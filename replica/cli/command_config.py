@@ -1,6 +1,6 @@
 """`--command-config FILE`: TLS and SASL settings of a command, in the file format of Kafka's tools.
 
-Only keys about the connection are read; others belong to other programs, so a warning reports them. An unknown key
+Only keys about the connection are read. A warning reports the other keys, for example of producers. An unknown key
 about security is an error, because ignoring it would not be safe.
 """
 
@@ -60,10 +60,10 @@ def read_command_config(path: Path) -> CommandConfig:
             raise BadConfig(source.problems)
         unknown = [key for key in source.entries if key not in _KNOWN and key != _SERVERS]
         if unknown:
-            # Repeat only what looks like the name of a key: a line of another file may be a secret.
+            # Print only what looks like the name of a key: if FILE is the wrong file, its lines may be secrets.
             named = [key for key in unknown if re.fullmatch(r"[a-z]+(\.[a-z]+)*", key)][:NAMED_MAX]
             shown = f": {', '.join(named)}" if named else ""
-            progress(f"warning: --command-config {path}: ignored keys: {len(unknown)}{shown}")
+            progress(f"warning: --command-config {path}: ignored keys ({len(unknown)}){shown}")
     except BadConfig as error:
         raise Misused("\n  ".join(["invalid configuration:", *error.problems])) from None
     return made

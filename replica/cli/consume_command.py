@@ -41,7 +41,7 @@ EARLIEST: Final = -2
 WAIT_MS: Final = 500
 PARTITION_BYTES_MAX: Final = 1 << 20
 LEAVES_S: Final = 10.0
-"""The time limit for a last commit and for leaving the group."""
+"""The time limit for the last commit and the departure from the group together."""
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
@@ -59,25 +59,31 @@ class Position:
 
 NUMBER: Final = click.IntRange(0)
 Found = tuple[Position, Record, int]
-"""The position in a partition, a record, and the offset after it."""
+"""The position in a partition, a record, and the offset at which to continue after this record."""
 
 
 @click.argument("topic")
 @click.option("--partition", type=int, multiple=True, metavar="N", help="Only this partition. May be repeated.")
 @click.option("--group", metavar="NAME", help="Join this consumer group: read and commit its offsets.")
-@click.option("--from-beginning", is_flag=True, help="Start at the first record.")
+@click.option(
+    "--from-beginning",
+    is_flag=True,
+    help="Start at the first record. With --group, only in partitions without a committed offset.",
+)
 @click.option("--offset", type=NUMBER, metavar="N", help="Start at this offset in each partition.")
 @click.option("--since", type=NUMBER, metavar="MS", help="Start at the first record since this Unix time, in ms.")
 @click.option("--count", type=NUMBER, metavar="N", help="Print at most N records.")
 @click.option(
-    "--until-end", is_flag=True, help="Stop at the offsets at which the partitions ended when the command started."
+    "--until-end",
+    is_flag=True,
+    help="Stop at the end that each partition had at the start of the command; with --group, after the last rebalance.",
 )
 @click.option(
     "--isolation",
     type=click.Choice(tuple(ISOLATION)),
     default="read_uncommitted",
     show_default=True,
-    help="read_committed hides records of open and aborted transactions.",
+    help="read_committed omits records of aborted transactions, and reads only up to the first open transaction.",
 )
 @click.option("--keys", is_flag=True, help="Print key, tab, value.")
 @click.option("--json", is_flag=True, help="Print each record as a JSON object with all its fields.")
@@ -124,7 +130,7 @@ async def _consume_in_group(client: Client, arguments: Arguments) -> int:
     if not arguments.group:
         raise Misused("--group: the group name must not be empty")
     if arguments.partition or arguments.offset is not None or arguments.since is not None:
-        raise Misused("--group excludes options for partitions and offsets: the group determines them")
+        raise Misused("--group excludes --partition, --offset and --since: the group determines partitions and offsets")
     reader = GroupReader(client, arguments, GroupMember(client, arguments.group, arguments.topic))
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with trio.open_nursery() as nursery:
@@ -145,7 +151,7 @@ class GroupReader:
 
     def __init__(self, client: Client, arguments: Arguments, member: GroupMember) -> None:
         self.positions: list[Position] | None = None
-        """The assigned partitions; None during a rebalance."""
+        """The positions in the assigned partitions; None until the first assignment, and during a rebalance."""
         self._client = client
         self._arguments = arguments
         self._member = member
@@ -205,7 +211,7 @@ class GroupReader:
         return made
 
     async def _read_once(self, positions: list[Position]) -> None:
-        """Print the records of one fetch. Ignore a temporary failure unless no fetch has succeeded for `patience_s`."""
+        """Print the records of one fetch. Ignore temporary errors until no fetch has succeeded for `patience_s`."""
         wanted = [each for each in positions if not each.done]
         found: list[Found] = []
         if wanted:
@@ -225,8 +231,8 @@ class GroupReader:
         sys.stdout.flush()
 
     async def _keep_up(self) -> None:
-        """Commit offsets and send heartbeats when they are due. If a heartbeat raises `Rebalance`, commit once more
-        before it is passed on."""
+        """Commit offsets and send a heartbeat if they are due. If the heartbeat raises `Rebalance`, commit once more,
+        then raise it again."""
         now = trio.current_time()
         if now >= self._commit_at:
             await self._commit()
@@ -348,7 +354,7 @@ async def _back_in_range(client: Client, leader: int, position: Position) -> int
     start = await _look_up(client, leader, position.where, EARLIEST)
     if position.offset > start:
         raise Failed(f"{position.where} has no offset {position.offset} yet")
-    progress(f"{position.where}: records before {start} were deleted")
+    progress(f"{position.where}: records before offset {start} were deleted")
     return start
 
 
@@ -357,7 +363,7 @@ def _records(position: Position, data: bytes, aborted: Collection[tuple[int, int
 
     Batches are fetched whole, so the first may begin before the position, and the last may end after the wanted end. A
     compacted batch may be empty, or have no records at its last offsets. `aborted`: the first offset and producer id of
-    each aborted transaction, which lasts until its marker.
+    each aborted transaction, which ends at its marker.
     """
     found: list[Found] = []
     following = position.offset

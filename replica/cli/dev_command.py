@@ -28,7 +28,7 @@ from zab.host.watchdog import LoopMonitor
 BROKERS_MAX: Final = 9
 PORT_BASE: Final = 9092
 OPERATORS_OFFSET: Final = 216
-"""The offset from 9092 to 9308, the customary port of Kafka metrics exporters."""
+"""The difference between 9092 and 9308, the customary port of Kafka metrics exporters."""
 
 
 @click.command()
@@ -36,7 +36,9 @@ OPERATORS_OFFSET: Final = 216
     "--brokers", type=click.IntRange(1, BROKERS_MAX), default=3, show_default=True, help="The number of brokers."
 )
 @click.option(
-    "--servers", type=click.IntRange(1, SERVERS_MAX), help="Servers of the store.  [default: 3, or as in the data]"
+    "--servers",
+    type=click.IntRange(1, SERVERS_MAX),
+    help="The number of servers of the store.  [default: 3, or as in the data]",
 )
 @click.option(
     "--data",
@@ -62,7 +64,7 @@ OPERATORS_OFFSET: Final = 216
     type=click.IntRange(10, 60_000),
     default=Settings().tick_ms,
     show_default=True,
-    help="The store's unit of time.",
+    help="The tick of the store, its unit of timeouts, in ms.",
 )
 @level_option("warning")
 @format_option
@@ -118,8 +120,8 @@ def _config(number: int, data: Path, layout: Layout, copies: int, port_base: int
 
 
 async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings: Settings) -> None:
-    """Run servers and brokers. At the end the brokers stop first, because they deregister in the store; otherwise the
-    next start would have to wait.
+    """Run servers and brokers. At the end stop the brokers first, so that they can close their sessions in the store,
+    which removes their registrations.
     """
     stopped = trio.CancelScope()
     async with trio.open_nursery() as nursery:
@@ -175,8 +177,8 @@ def copies_of(broker: Broker) -> str:
 
 
 def own_command(name: str, module: str) -> str:
-    """Return the command as a user would type it: by its name, by its full path if it is not on the PATH, or with
-    `python -m` if it is not installed beside this program."""
+    """Return the command as a user would type it: its name if the PATH leads to it, else its full path. If it is not
+    installed beside this program, or this program was run with `python -m`, return `python -m` with the module."""
     beside = Path(sys.argv[0]).with_name(name)
     if not beside.exists() or Path(sys.argv[0]).suffix == ".py":
         return f"{sys.executable} -m {module}"

@@ -23,7 +23,7 @@ from zab.cli.kit.failures import DONE, Failed, Misused
 from zab.cli.kit.verb_group import Arguments
 
 Row: TypeAlias = tuple[str, dict[str, object]]
-"""A line for people, and the same data for programs."""
+"""A line of text, and the same data as fields of a JSON object."""
 Reader: TypeAlias = Callable[[Path, Arguments], Iterator[Row]]
 _SUFFIXES_OF_THE_MOMENT: Final = (".deleted", ".cleaned", ".swap", ".tmp")
 _OFFSETS: Final = (
@@ -43,7 +43,7 @@ _OFFSETS: Final = (
     metavar="OFFSET",
     type=click.IntRange(0),
     default=0,
-    help="Omit batches and index entries before this offset.",
+    help="Omit batches, index entries and aborted transactions that end before this offset.",
 )
 @click.option("--json", is_flag=True, help="Print a JSON object for each line, for programs.")
 @click.option("--count", metavar="N", type=click.IntRange(0), help="Print at most N batches of each segment.")
@@ -183,7 +183,7 @@ def _record_line(header: Header, record: Record) -> str:
 
 
 def _shown(data: bytes | None) -> str:
-    """Return quoted text, with escapes for letters that could confuse a terminal; other bytes in hexadecimal."""
+    """Return UTF-8 text in quotes, with escapes for unprintable characters, and other data in hexadecimal."""
     if data is None:
         return "null"
     try:

@@ -1,7 +1,7 @@
 """A member of a consumer group that reads one topic: it joins, syncs, sends heartbeats, commits and leaves.
 
-It uses the protocol `range` in the encoding of Kafka's clients, so they can be members of the same group. The
-coordinator may choose any member as the leader, which assigns the partitions.
+It uses the assignor `range` in the encoding of Kafka's clients, so clients with this assignor can be members of the
+same group. The coordinator may choose any member as the leader, which assigns the partitions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _JOIN_ANEW: Final = frozenset(
 
 
 class Rebalance(Exception):
-    """The generation has ended: the member must join again before it continues to read."""
+    """A rebalance has begun, or the group has removed this member: it must join again before it continues to read."""
 
 
 class GroupMember:
@@ -91,7 +91,7 @@ class GroupMember:
             return [where.partition for where in assigned_in(reply.assignment) if where.topic == self.topic]
 
     async def heartbeat(self) -> None:
-        """Send a heartbeat. Raise `Rebalance` if the generation has ended."""
+        """Send a heartbeat. Raise `Rebalance` if the member must join again."""
         await self._ask(HEARTBEAT, HeartbeatRequest(self.group, self.generation, self.member_id))
 
     async def committed(self, partitions: Sequence[int]) -> dict[int, int]:
@@ -107,7 +107,7 @@ class GroupMember:
         return found
 
     async def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit offsets. If the generation has ended, commit nothing and raise `Rebalance`."""
+        """Commit offsets. If the member must join again before it can commit, commit nothing and raise `Rebalance`."""
         if not offsets:
             return
         parts = [
@@ -208,8 +208,8 @@ def assignment(partitions: Mapping[str, Sequence[int]]) -> bytes:
 def in_ranges(
     members: Mapping[str, Iterable[str]], partitions: Mapping[str, Sequence[int]]
 ) -> dict[str, dict[str, list[int]]]:
-    """Assign the partitions of each topic as Kafka's range assignor does: a contiguous range for each member, in the
-    order of member ids."""
+    """Assign to each member a contiguous range of the partitions of each topic that it reads, in the order of member
+    ids. Kafka's range assignor does the same, except that it also considers group instance ids and racks."""
     made: dict[str, dict[str, list[int]]] = {member: {} for member in members}
     for topic, numbers in partitions.items():
         readers = sorted(member for member, topics in members.items() if topic in topics)

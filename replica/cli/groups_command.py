@@ -142,16 +142,17 @@ def _progress(each: GroupDescription) -> list[dict[str, object]]:
 @click.argument("group")
 @click.option("--topic", multiple=True, metavar=_TOPICS, help="Partitions to reset. May be repeated.")
 @click.option("--all-topics", is_flag=True, help="All partitions for which the group has committed an offset.")
-@click.option("--to-earliest", is_flag=True, help="Reset to the first record.")
-@click.option("--to-latest", is_flag=True, help="Reset to the log end.")
+@click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
+@click.option("--to-latest", is_flag=True, help="Reset to the end of the log.")
 @click.option("--to-offset", type=int, metavar="N", help="Reset to this offset.")
 @click.option(
     "--to-datetime",
     type=_time,
     metavar="TIME",
-    help="Reset to the first record at or after this time: 2026-01-31T12:00:00, with or without +01:00.",
+    help="Reset to the first record at or after this time, such as 2026-01-31T12:00:00 (local) or "
+    "2026-01-31T12:00:00+01:00; to the end of the log if there is none.",
 )
-@click.option("--shift-by", type=int, metavar="N", help="Move forward by N records, or back if N is negative.")
+@click.option("--shift-by", type=int, metavar="N", help="Add N, which may be negative, to the committed offsets.")
 @click.option("--execute", is_flag=True, help="Do it.")
 async def _reset(client: Client, arguments: Arguments) -> int:
     check_exclusive(arguments, "--topic", "--all-topics", required=True)
@@ -223,7 +224,7 @@ async def chosen(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
         try:
             named = {int(number) for number in numbers.split(",")}
         except ValueError:
-            raise Misused(f"--topic {each}: expected numbers of partitions after the colon, as in orders:0,3") from None
+            raise Misused(f"--topic {each}: expected partition numbers after the colon, as in orders:0,3") from None
         known = wanted.get(name, set())
         wanted[name] = None if known is None else known | named
     there = await group_admin.partitions_of(client, wanted)

@@ -34,7 +34,8 @@ from zab.host.clocks import wall_ms
 
 RECORDS_MAX: Final = 2_000
 BYTES_MAX: Final = 512 * 1024
-"""The limit for the records in one request. A larger record is sent alone."""
+"""The limit for the keys and values in one request, which a single larger record may exceed; also the limit of one read
+from stdin."""
 APPEARS_S: Final = 1.0
 """The time for which a topic may be reported as missing while brokers create it on demand."""
 
@@ -84,9 +85,10 @@ echo hello | zab-broker produce orders
 zab-broker produce orders --key-separator : < keys-and-values.txt
 seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
 
-Records with the same key go to the same partition, which Kafka's Java client would choose, too. Batches of records
-without a key go to the partitions in turn; a batch contains the lines of one read, up to 2,000. With --acks all, each
-batch has a sequence number, so a batch that is sent again after a lost reply is stored only once.
+Records with the same key go to the same partition, which Kafka's Java client would choose, too. The input is read
+in chunks of up to 2,000 lines. The records without a key in one chunk go to one partition, and those in the next chunk
+to the next partition. With --acks all, each batch has a sequence number, so a batch that is sent again after a lost
+reply is stored only once.
 
 If the command fails, it prints how many records were acknowledged, and the number of the first input line without an
 acknowledgement. The brokers may have stored this line and later ones.
@@ -99,8 +101,8 @@ def _records(count: int) -> str:
 
 
 def _chunks(separator: bytes | None) -> Iterator[list[Pair]]:
-    """Yield the lines of stdin in chunks. A chunk ends when it is large enough, or when no more input is available at
-    the moment."""
+    """Yield the lines of stdin in chunks of up to `RECORDS_MAX`. A read returns the input that is available at the
+    moment; its complete lines are yielded before the next read."""
     rest = b""
     while data := os.read(sys.stdin.fileno(), BYTES_MAX):
         *lines, rest = (rest + data).split(b"\n")
@@ -136,7 +138,7 @@ class Producer:
         self._epoch = -1
         self._sequences: dict[int, int] = {}
         self._unacknowledged: dict[int, list[int]] = {}
-        """The line numbers in the current chunk that are not acknowledged yet, by partition, in order."""
+        """The input line numbers of the unacknowledged records in the current chunk, by partition, in order."""
 
     async def begin(self) -> None:
         began = trio.current_time()
@@ -149,7 +151,7 @@ class Producer:
             [topic] = reply.topics
             unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if unknown and trio.current_time() > began + APPEARS_S:
-                why = "and topics are not created on demand (auto.create.topics.enable)"
+                why = "and none was created on demand (auto.create.topics.enable)"
                 raise Failed(f"{await no_such_topic(self._client, self._topic)}, {why}")
             raise_for_topic(topic.error_code, self._topic)
             return sorted(each.partition_index for each in topic.partitions)
@@ -242,7 +244,7 @@ def _parts(pairs: list[Pair]) -> Iterator[list[Pair]]:
 
 
 def murmur2(data: bytes) -> int:
-    """Return the hash by which clients choose the partition of a key, as an unsigned number of 32 bits."""
+    """Return the murmur2 hash by which Kafka's Java client chooses the partition of a key, as an unsigned number."""
     mix, mask = 0x5BD1E995, 0xFFFF_FFFF
     value = 0x9747B28C ^ len(data)
     whole = len(data) & ~3

@@ -13,7 +13,7 @@ _CONTROLLER: Final = "kraft_controller.cli"
 _BROKER: Final = "replica.cli"
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
-    "serve": LazyCommand(f"{_BROKER}.serve_command:serve", "run a broker by its server.properties"),
+    "serve": LazyCommand(f"{_BROKER}.serve_command:serve", "run a broker with a server.properties file"),
     "dev": LazyCommand(f"{_BROKER}.dev_command:dev", "run a test cluster with its store in this process"),
     "topics": LazyCommand(f"{_CONTROLLER}.topics_command:topics", "create, list, describe, grow and delete topics"),
     "produce": LazyCommand(f"{_BROKER}.produce_command:produce", "write the lines of stdin to a topic"),
@@ -45,5 +45,5 @@ def zab_broker() -> None:
 
     `serve` runs a broker; all other commands are for operators and developers.
 
-    Exit status: 0 done; 1 failed, or a check found something; 2 misused.
+    Exit status: 0 success; 1 failure, or a check found something; 2 invalid command line or configuration.
     """

@@ -40,7 +40,9 @@ OPEN_OPERATORS = (
 @click.option(
     "--operators", metavar="[HOST:]PORT", help="Serve a status page, /metrics for Prometheus and /health at this port."
 )
-@click.option("--check", is_flag=True, help="Report all mistakes, print the effective settings, and exit.")
+@click.option(
+    "--check", is_flag=True, help="Report all mistakes, or print the settings that have an effect; start no broker."
+)
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),
@@ -51,8 +53,8 @@ OPEN_OPERATORS = (
 def serve(**values: object) -> int:
     """Run a broker until SIGINT or SIGTERM. A second signal stops it without a controlled shutdown.
 
-    Kafka's server.properties works unchanged. A warning names each setting that this broker does not follow, and all
-    mistakes are reported together.
+    The file is the server.properties of a Kafka broker with ZooKeeper. A warning names each setting that this broker
+    does not follow, and all mistakes are reported together.
     """
     arguments = Arguments(**values)
     overrides = {}

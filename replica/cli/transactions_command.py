@@ -139,7 +139,7 @@ async def _abort(client: Client, arguments: Arguments) -> int:
     metavar="SECONDS",
     help="Only transactions without a write for at least this time. Choose at least transaction.max.timeout.ms.",
 )
-@click.option("--abort", is_flag=True, help="End them.")
+@click.option("--abort", is_flag=True, help="Abort the transactions found.")
 async def _hanging(client: Client, arguments: Arguments) -> int:
     topics = arguments.topic or [each.name or "" for each in (await client.metadata(None)).topics]
     wheres = await chosen(client, topics)
@@ -149,7 +149,8 @@ async def _hanging(client: Client, arguments: Arguments) -> int:
         for each in found:
             await transaction_admin.end(client, each)
             progress(
-                f"aborted in {each.where}: the transaction of producer {each.producer} that begins at {each.start}"
+                f"aborted in {each.where}: the transaction of producer {each.producer} "
+                f"that begins at offset {each.start}"
             )
     rows = [_hangs(each) for each in found]
     show(arguments.json, rows, ["topic", "partition", "producer", "epoch", "start", "silent_s"])

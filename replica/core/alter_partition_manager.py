@@ -22,7 +22,7 @@ from replica.core.replica_settings import ReplicaSettings
 
 
 class IsrWriteError(Enum):
-    """The reason why an ISR write is not known to be in force."""
+    """The reason why an ISR write failed, or may have failed."""
 
     REFUSED = auto()
     """The node has another version."""
@@ -124,7 +124,7 @@ class AlterPartitionManager:
         self._doubt(write, lost=True)
 
     def unwanted(self, write: WriteIsr, now: int) -> None:
-        """Handle a write that was not made, because a broker that was to join is not registered any more, or again."""
+        """Handle a write that was not made, because the registration of a joining broker is gone, or is a new one."""
         partition = self._partitions.get(write.where)
         if partition is not None and partition.isr_unwanted(write, now):
             self._changed(write.where, now)

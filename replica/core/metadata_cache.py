@@ -1,6 +1,7 @@
 """The cluster's live brokers, topics and leaders, as the controller's UpdateMetadata commands describe them.
 
-A command is applied as a whole between two requests, so no reply mixes two states of the cluster.
+A command is applied as a whole, in one step that does not wait. So a reader that does not wait between two queries sees
+one state of the cluster.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class MetadataCache:
         self.brokers: Mapping[BrokerId, Broker] = {}
         """The live brokers."""
         self.topics: dict[str, TopicMetadata] = {}
-        """The topics with their partitions; none is without partitions."""
+        """The topics by name. Each has at least one partition."""
         self.controller: BrokerId | None = None
-        """The broker that sent the newest command; None before the first one."""
+        """The controller that sent the newest command; None before the first one."""
         self._names: dict[TopicId, str] = {}
         """The names of `topics` by id."""
 
@@ -107,7 +108,7 @@ class MetadataCache:
         return None if found is None else endpoint_of(found, listener)
 
     def reachable(self, listener: str) -> Iterator[tuple[Broker, Endpoint]]:
-        """Yield the live brokers that have this listener, by id."""
+        """Yield the live brokers that have this listener, each with its address, in the order of their ids."""
         for ident in sorted(self.brokers):
             endpoint = self.endpoint(ident, listener)
             if endpoint is not None:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class PartitionTable(dict[K, V], Generic[K, V]):
-    """Maps partitions to values, and finds those of one topic without a search among all.
+    """Maps partitions to values, and finds the partitions of one topic without a scan of all entries.
 
     Only assignment, `del` and `pop` may change it: they also update the index.
     """
@@ -19,7 +19,7 @@ class PartitionTable(dict[K, V], Generic[K, V]):
     def __init__(self) -> None:
         super().__init__()
         self._by_topic: dict[str, dict[K, V]] = {}
-        """The entries of each topic; none is without entries."""
+        """The entries of each topic that has any."""
 
     def of(self, topic: str) -> Collection[K]:
         """Return a topic's partitions, in the order in which they were added."""

@@ -1,9 +1,9 @@
-"""Delayed operations. Each is answered once, unless it is cancelled: when its condition holds or has failed, or at its
-deadline.
+"""Delayed operations. Each is answered once: when its condition holds or has failed, or at its deadline. A cancelled
+operation is not answered.
 
-An operation is examined only when it may be complete. Operations that wait for an offset are in a queue of their
-partition, ordered by offset, so those that a watermark has passed are at the front. A delayed fetch is registered with
-each partition that it reads.
+An operation is examined only when it may be complete. Operations that wait for an offset are in one queue for each
+partition and condition. Their offsets nearly always ascend, so those that are reached are at the front. A delayed fetch
+is registered with its fetch session, or else with each partition that it reads.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DelayedProduce:
 
 @define(eq=False)
 class DelayedDeleteRecords:
-    """A request to delete records that some live follower still has."""
+    """A request to delete records that some live follower may still have."""
 
     token: int
     deadline: int
@@ -137,7 +137,8 @@ class DelayedOperationPurgatory:
         self.committed: dict[TopicPartition, None] = {}
         """Partitions whose high watermark advanced in this turn."""
         self.changed: dict[TopicPartition, None] = {}
-        """Partitions whose role or log start changed in this turn. All their delayed fetches are answered."""
+        """Partitions whose role changed, or whose records a DeleteRecords request deleted, in this turn. All their
+        delayed fetches are answered."""
 
     def __len__(self) -> int:
         return len(self._delayed)
@@ -236,7 +237,7 @@ class DelayedOperationPurgatory:
             if isinstance(delayed, DelayedFetch):
                 overdue.append(delayed)
             elif delayed is not None:
-                text = "appended here, but the required replicas or the disk did not confirm it within the timeout"
+                text = "records appended, but the required replicas or the disk did not confirm them within the timeout"
                 for index in delayed.awaited:
                     delayed.fail(index, ErrorCode.REQUEST_TIMED_OUT, text)
                 self.answer(token, delayed.results)

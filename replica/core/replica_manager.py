@@ -59,9 +59,9 @@ class Logs(Protocol):
     def open(self, where: TopicPartition, topic_id: TopicId | None, *, begins: bool) -> PartitionLog:
         """Open or create a log.
 
-        `begins`: the replica may start with an empty log. Then an existing log of another topic with the same name is
-        set aside. Without `begins`, raise INCONSISTENT_TOPIC_ID for such a log, and KAFKA_STORAGE_ERROR if there is no
-        log here, but it may be in a failed directory.
+        `begins`: the replica may start with an empty log. Then an existing log of an earlier topic with the same name
+        is set aside. Without `begins`, raise INCONSISTENT_TOPIC_ID for such a log, and KAFKA_STORAGE_ERROR if the log
+        is missing and may be in a failed directory.
         """
 
     def high_watermark(self, where: TopicPartition) -> int:
@@ -110,7 +110,7 @@ class ReplicaManager:
         if partition is not None:
             return partition
         if where in self._offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {where} is offline; see the broker's log")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica of {where} is offline; see the broker's log")
         if where in self._known:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.me} holds no replica of {where}")
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {where}")
@@ -118,7 +118,7 @@ class ReplicaManager:
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Return the high watermarks to checkpoint, of all partitions, whatever their role.
 
-        A partition that is missing in the checkpoint starts at its log start again.
+        The high watermark of a partition that is missing in the checkpoint starts at the log start again.
         """
         return {where: partition.high_watermark for where, partition in self.partitions.items()}
 
@@ -138,7 +138,7 @@ class ReplicaManager:
         return self._outbox.take()
 
     def _end_turn(self, now: int) -> None:
-        """Answer the delayed operations that are complete after this turn."""
+        """Watch the followers of partitions with new records for lag, and answer the fetches that are complete now."""
         purgatory = self.purgatory
         if not purgatory.appended.keys() <= self.alter_partition.lagging.keys():
             self.alter_partition.watch(purgatory.appended, now)
@@ -151,7 +151,7 @@ class ReplicaManager:
         """Execute a command. Return the errors by partition, as numbers of `ErrorCode`.
 
         `kraft_controller.core.command_handler` has checked the broker epoch and the controller epoch. This method
-        checks the leader epoch of each partition.
+        checks the leader epochs of LeaderAndIsr and StopReplica, partition by partition.
         """
         match command:
             case LeaderAndIsr():
@@ -229,8 +229,8 @@ class ReplicaManager:
                 )
             partition = None  # the topic was deleted, and a new topic has its name
         if partition is None:
-            # An ISR member must not start with an empty log: if it led with one, its followers would truncate committed
-            # records.
+            # An ISR member has had a log, which may be in a failed directory. If the member led with an empty one, its
+            # followers would truncate committed records.
             begins = role.is_new or self.me not in role.state.isr
             log = self._logs.open(where, role.topic_id, begins=begins)
             partition = Partition(
@@ -261,7 +261,7 @@ class ReplicaManager:
             else:
                 self._known[role.where] = None
         if died:
-            # Dead brokers no longer hold back high watermarks or DeleteRecords.
+            # A dead broker no longer holds back DeleteRecords, nor, outside the ISR, the high watermark.
             for where in list(self.alter_partition.lagging):
                 if where in self.partitions:
                     self.partitions[where].advance(now)
@@ -479,8 +479,8 @@ class ReplicaManager:
             self._fail(partition, f"an append or truncation failed half way: {error!r}")
 
     def _fail(self, partition: Partition, text: str) -> None:
-        """Take a partition offline because its disk failed or its log may be half changed. Other partitions stay
-        online.
+        """Take a partition offline because its disk failed, or because its log is damaged or half changed. Other
+        partitions stay online.
 
         As in Kafka, the replica stays offline until the broker restarts: each further LeaderAndIsr for it is answered
         with KAFKA_STORAGE_ERROR, so the controller does not elect it.

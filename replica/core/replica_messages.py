@@ -26,7 +26,7 @@ class FetchPartition:
     offset: int
     bytes_max: int
     leader_epoch: int = -1
-    """The client's leader epoch; -1: not given."""
+    """The current leader epoch as the client knows it; -1: not given."""
     last_epoch: int = NO_EPOCH
     """The epoch of the follower's last record before `offset`; -1: not given."""
     start_offset: int = -1
@@ -86,7 +86,7 @@ class Fetched:
     leader: tuple[BrokerId, LeaderEpoch] | None = None
     """The current leader and leader epoch, if the client's metadata is stale."""
     aborted: tuple[AbortedTxn, ...] = ()
-    """Aborted transactions with records in the answer, for read_committed consumers."""
+    """Aborted transactions that overlap the offsets of the answer, for read_committed consumers."""
 
 
 class SessionFetched(list[Fetched]):
@@ -163,7 +163,7 @@ class ReadIsr:
 
 @frozen
 class LogFlush:
-    """A flush to run. When it ends, call `ReplicaManager.flushed` with `cuts`, or `disk_failed`."""
+    """A flush to run. Call `ReplicaManager.flushed` with `cuts` when it ends, or `disk_failed` if it fails."""
 
     where: TopicPartition
     log: PartitionLog
@@ -172,7 +172,7 @@ class LogFlush:
 
 @frozen
 class RoleTaken:
-    """A new role of this broker in a partition. `leads` is None if this broker has no role any more."""
+    """A new role of this broker in a partition. `leads` is None if the replica was stopped or went offline."""
 
     where: TopicPartition
     leads: bool | None
@@ -181,7 +181,7 @@ class RoleTaken:
 
 @frozen
 class Note:
-    """A message for the broker's log. `event` is one of a few fixed words.
+    """A message for the broker's log. `event` is its fixed name, such as `isr_changed`.
 
     raised   the exception to log, if there is one
     key      distinguishes notes that are rate-limited: each key has a limit of its own

@@ -1,5 +1,5 @@
-"""A limit on the replication of chosen partitions, which leaves bandwidth to in-sync replicas during reassignments
-(KIP-73).
+"""A limit on the replication of chosen partitions to replicas that are not in sync (KIP-73). It leaves bandwidth to the
+in-sync replicas during reassignments.
 
 A batch is never divided, so one answer may exceed the rate. Then the next transfer waits until the average is within
 the rate.
@@ -20,10 +20,10 @@ PAUSE_MS: Final = 3_600_000
 
 @define(eq=False)
 class ReplicationQuotaManager:
-    """The rate that the throttled partitions of one broker share, for one direction of replication."""
+    """Limits the rate of all throttled partitions of one broker together, in one direction of replication."""
 
     bytes_s: int | None = None
-    """The rate; None: unlimited; 0: the throttled partitions are not replicated."""
+    """The rate in bytes per second; None: unlimited; 0: throttled replicas receive nothing."""
     partitions: dict[TopicPartition, None] = field(factory=dict)
     """The throttled partitions. The throttle does not apply to their in-sync replicas."""
     _open_at: float = 0.0

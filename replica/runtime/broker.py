@@ -48,7 +48,7 @@ class Broker:
         self.log = Log(config.id)
         self.watchdogs = Watchdogs(self._report_stall)
         self.share = share_descriptors(open_files_limit(), len(config.log_dirs), config.logs.open_files_max)
-        """The number of file descriptors that connections and logs may use."""
+        """The division of the process's file descriptors between client connections and logs."""
         self.cluster = ""
         """The id of the cluster, from the store."""
         self.ports: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Broker:
             BrokerId(config.id), self.parts.log_manager, self.parts.replica_manager, self.log
         )
         self._has_room = trio.Event()
-        """Set when full log directories have space for new records again, as far as retention allows."""
+        """Set when retention was applied to the log directories that are nearly full at the start."""
 
     def _report_stall(self, stall: Stall) -> None:
         ms = round(stall.seconds * 1000)
@@ -159,7 +159,8 @@ class Broker:
         nursery.start_soon(control_plane.run, sockets, nursery)
 
     async def _ready_for_commands(self) -> None:
-        """Wait until peers can be authenticated, and until the log directories have space for new replicas."""
+        """Wait until peers can be authenticated and authorized, and until retention was applied to nearly full log
+        directories."""
         if self.config.controller.sasl is not None or self.parts.access.authorizer is not None:
             await self.parts.access.known.wait()
         await self._has_room.wait()
@@ -215,8 +216,8 @@ class Broker:
         return [each for each in self.config.log_dirs if each not in failed]
 
     def _remember_session(self, session: int) -> None:
-        """Save the id of a session in the first writable directory, so that the next start can replace its registration
-        at once."""
+        """Save the id of a session in the first writable directory. With the id, the next start can replace the
+        registration of that session at once."""
         for where in self._working():
             try:
                 meta_properties.remember_session(where, session)

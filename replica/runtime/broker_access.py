@@ -1,4 +1,4 @@
-"""Access to a broker: the users that may log in to its listeners, and the peers that act as brokers."""
+"""Access to a broker: the authentication of users, and the authorization of clients and other brokers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from zab.host.clocks import wall_ms
 
 
 class BrokerAccess:
-    """Keeps the users, their failed logins, and the ACLs. The last known values stay in force while the store is
-    unreachable."""
+    """Keeps the users' credentials, the failed logins of each client address, and the ACLs. The last known credentials
+    and ACLs stay in force while the store is unreachable."""
 
     def __init__(
         self,
@@ -31,9 +31,9 @@ class BrokerAccess:
     ) -> None:
         self.users = UserCredentials(log, session)
         self.authorizer = None if acls is None else Authorizer(acls, log, session, wall_ms)
-        """The authorizer; None if there is no authorization."""
+        """The authorizer; None if none is configured."""
         self.known = trio.Event()
-        """Set when users and ACLs were read for the first time."""
+        """Set when users and ACLs have been read for the first time."""
         self._failed_logins = FailedLogins(failed_logins)
         self._secret = b""
         """Determines the salts of unknown users. `load` sets it before the first login."""

@@ -63,7 +63,7 @@ class ClusterMembership:
         return NO_EPOCH if self.registration is None else self.registration.epoch
 
     def accepts_from(self) -> BrokerEpoch:
-        """Return the smallest broker epoch whose commands this process accepts."""
+        """Return the smallest broker epoch with which this process accepts a command."""
         return UNREGISTERED if self.registration is None else self.registration.accepts_from
 
     def acting_controller(self) -> BrokerId | None:
@@ -77,7 +77,8 @@ class ClusterMembership:
     async def still_registered(self) -> bool:
         """Return whether the store confirms that the current session lasts. Wait while the store is unreachable.
 
-        If the session lasts, no other broker can have been elected in place of this one.
+        If the session lasts, the controller has not treated this broker as failed, so it has elected no other leaders
+        for that reason.
         """
         session = self.session()
         while session is not None and self.session() is session:
@@ -148,7 +149,7 @@ class ClusterMembership:
             why = (
                 "every attempt at a controlled shutdown failed: no controller replied, or it replied with an error"
                 if left is None
-                else f"it still leads {', '.join(map(str, left))}"
+                else f"the broker still leads {', '.join(map(str, left))}"
             )
             self._log.say("leaves_anyway", logging.WARNING, why=why)
 

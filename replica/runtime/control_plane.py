@@ -33,7 +33,7 @@ class ControlPlane:
         watchdog: Watchdog,
     ) -> None:
         self.updated = trio.Event()
-        """Set by the first UpdateMetadata: the broker can serve clients from then on."""
+        """Set by the first UpdateMetadata. The broker serves no clients before."""
         self._replica_manager = replica_manager
         self._cache = cache
         self._topics = topics
@@ -46,8 +46,8 @@ class ControlPlane:
     def apply(self, command: Command) -> Mapping[TopicPartition, int]:
         """Execute a command; return its errors by partition.
 
-        An exception stops the broker, because the command may be half executed. Only a restart makes the controller
-        send the full state again.
+        An exception stops the broker, because the command may be half executed. After a restart the broker receives the
+        full state again.
         """
         with self._watchdog.turn(lambda: type(command).__name__):
             # Replicas first: a broker must lead a partition before clients learn it from the metadata.

@@ -1,4 +1,4 @@
-"""The log of one broker."""
+"""The log lines of one broker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from zab.host.logs import KeyValueLog
 
 
 class Log(KeyValueLog):
-    """A broker's log. Values are truncated, since clients may send thousands of names of 32 KB."""
+    """Writes the log lines of a broker. Values are truncated, since clients may send thousands of names of 32 KB."""
 
     value_chars_max = 1_000
 

@@ -43,12 +43,10 @@ class ManagerSettings:
 
 
 # The periods of the tasks. All but FLUSH_CHECK_MS are Kafka's defaults.
-HIGH_WATERMARK_CHECKPOINT_MS: Final = 5_000
 CHECKPOINT_MS: Final = 60_000
 FLUSH_CHECK_MS: Final = 1_000
 RETENTION_CHECK_MS: Final = 300_000
 CLEANER_BACKOFF_MS: Final = 15_000
-PRODUCER_CHECK_MS: Final = 600_000
 
 
 class LogManager:
@@ -171,10 +169,10 @@ class LogManager:
     def get_or_create(
         self, partition: TopicPartition, topic_id: bytes | None = None, *, begins: bool = True
     ) -> UnifiedLog:
-        """Return a partition's log. If it does not exist, create it in the directory with the fewest logs.
+        """Return a partition's log. If it does not exist, create it in the usable directory with the fewest logs.
 
-        With `begins=False` the replica has had records, so its log may be in a failed directory. Then no log is created
-        while any directory has failed: an empty log could pass for the complete one.
+        With `begins=False` the replica has had a log, which may be in a failed directory. Then raise `StorageFailure`
+        instead of creating one while any directory has failed: an empty log could pass for the complete one.
         """
         log = self.get(partition)
         if log is not None:
@@ -207,14 +205,14 @@ class LogManager:
             directory.keep_topic_id(partition, topic_id)
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """Stop using a log without deleting it, and return its new path, for an operator."""
+        """Stop using a log, and rename its folder instead of deleting it. Return the new path, for an operator."""
         directory = self.directory_of(partition)
         assert directory is not None
         return f"{directory.files.where}/{directory.set_aside(partition)}"
 
     def take_offline(self, partition: TopicPartition, why: str) -> None:
-        """Stop using a log until a restart recovers it. Do nothing if there is none, or its directory
-        has failed."""
+        """Stop using a log until a restart recovers it. Do nothing if the partition has no log here, or if the log's
+        directory has failed."""
         directory = self.directory_of(partition)
         if directory is not None and directory.failed is None:
             directory.take_offline(partition, why)
@@ -238,7 +236,7 @@ class LogManager:
         """Return the last saved high watermark, limited to the offsets of the log; 0 if there is no log. Raises
         `StorageFailure` if the log is unusable.
 
-        It is a lower bound, and must not be used for truncation.
+        It is a lower bound of the true high watermark, and must not be used for truncation.
         """
         directory = self.directory_of(partition)
         log = self.get(partition)
@@ -275,9 +273,10 @@ class LogManager:
     def delete_old_segments_of_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
         """Close segments and apply retention log by log, and yield the number of segments deleted from each.
 
-        Each deletion syncs a folder, so the caller can serve requests in between. A log that is truncated meanwhile
-        waits for the next round, because its given high watermark is outdated. A failing log does not delay others: the
-        first error is raised at the end. If anything was deleted, the caller must call `checkpoint` afterwards.
+        A deletion syncs a folder, which is slow: the caller can serve requests between two logs. A log that is
+        truncated meanwhile is skipped until the next round, because its given high watermark is outdated. The error of
+        a log does not stop the round: the first error is raised at the end. If anything was deleted, the caller must
+        call `checkpoint` afterwards.
         """
         failed: Exception | None = None
         logs = [(where, log, log.flusher.truncations) for each in self._usable() for where, log in each.logs.items()]
@@ -295,10 +294,11 @@ class LogManager:
             raise failed
 
     def make_room(self, now_ms: int, topics: Container[str]) -> int:
-        """Apply retention before the logs are used, in directories that are nearly full.
+        """Apply retention in directories that are nearly full, before the logs are used.
 
-        Only topics with known settings lose segments, and only up to their saved high watermarks. Return the number of
-        deleted segments. Their space is free at once.
+        Only logs of `topics`, the topics with known settings, lose segments, and only up to their saved high
+        watermarks. Return the number of deleted segments. Their files are deleted at once, without
+        `file.delete.delay.ms`.
         """
         gone = 0
         for directory in self._short_of_room():
@@ -307,7 +307,7 @@ class LogManager:
                 try:
                     gone += log.delete_old_segments(now_ms, committed, at_once=True) if where[0] in topics else 0
                 except KafkaError:
-                    continue  # requests to the log, or to its directory, report the failure
+                    continue  # the next use of the log or of its directory reports the failure
         return gone
 
     def topics_short_of_room(self) -> set[str]:
@@ -325,8 +325,8 @@ class LogManager:
     ) -> tuple[TopicPartition, Cleaned] | None:
         """Clean the dirtiest log that needs it, if any. Slow: call it in a thread.
 
-        Return None if none needs it. A log that cannot be cleaned is reported in `uncleanable` and not tried again, so
-        it delays no other. Raises if its directory fails, or if it is closed meanwhile.
+        Return None if no log needs it. A log that cannot be cleaned is reported in `uncleanable` and not tried again,
+        so it delays no other. Raises if the directory of the log fails, or if the log is closed meanwhile.
         """
         while (best := dirtiest(self._to_clean(now_ms, high_watermarks))) is not None:
             found, (partition, directory, log) = best
@@ -342,7 +342,7 @@ class LogManager:
                 log.uncleanable = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compaction failed: {error!r}")
                 log.uncleanable.__cause__ = error
                 continue
-            # after a truncation, which has lowered the checkpoint, `upto` may be beyond the log
+            # after a truncation, which has lowered the checkpoint, `upto` may be beyond the end of the log
             if not log.is_truncated_since(found.truncations):
                 directory.checkpoint_cleaned(partition, done.upto)
             return partition, done
@@ -380,7 +380,8 @@ class LogManager:
                 segment.unload()
 
     def expire_producers(self, now_ms: int) -> None:
-        """Remove producers that have been idle for `producer_id_expiration_ms`. `now_ms` is monotonic."""
+        """Remove producers that have no open transaction and have been idle for `producer_id_expiration_ms`. `now_ms`
+        is a monotonic time."""
         for log in self.logs.values():
             log.producers.remove_expired(now_ms, self.settings.producer_id_expiration_ms)
 
@@ -402,7 +403,7 @@ def _check_any(directories: Sequence[LogDirectory]) -> None:
 
 
 def _folder_count(directory: LogDirectory) -> int:
-    """Return the number of folders in a directory, for the progress; 0 if it cannot be read."""
+    """Return the number of folders in a directory, for the progress report; 0 if the directory cannot be read."""
     try:
         return len(directory.files.folders())
     except StorageFailure:

@@ -213,12 +213,12 @@ class UnifiedLog:
                 header = check(batches, at)
                 if header.base_offset < expected and not self._start == expected == self._end < header.next_offset:
                     raise corrupt(
-                        f"{self.name} ends before offset {expected}, so a batch from {header.base_offset} cannot follow"
+                        f"{self.name}: the next batch begins at offset {header.base_offset}, not at {expected} or later"
                     )
                 if header.leader_epoch < 0:
                     raise corrupt(f"{self.name}: the batch at offset {header.base_offset} has no leader epoch")
                 if header.control:
-                    marker_in(batches, at, header)  # raises for a marker that no producer state can be updated with
+                    marker_in(batches, at, header)  # raises if the marker is malformed, before anything is appended
                 placed.append((at, header))
                 expected = header.next_offset
             if not placed:
@@ -286,8 +286,8 @@ class UnifiedLog:
         return buffer, placed
 
     def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> LogAppendInfo:
-        """Store the batches, then update the producer state. If `flush.messages` records are not durable, flush before
-        returning, because the caller acknowledges next."""
+        """Store the batches, then update the producer state. If `flush.messages` records or more are not durable, flush
+        before returning, because the caller acknowledges next."""
         first, last = placed[0][1], placed[-1][1]
         self.half_changed = True
         if last.last_offset - first.base_offset > RELATIVE_MAX and len(placed) > 1:
@@ -333,7 +333,7 @@ class UnifiedLog:
     # -- rolling -----------------------------------------------------------------------------------
 
     def roll(self) -> None:
-        """Close the active segment and start a new one, unless it is empty."""
+        """Close the active segment and start a new one, unless the active one is empty."""
         with self.lock:
             self.check_usable()
             if self.segments.active.size:
@@ -362,7 +362,9 @@ class UnifiedLog:
         with self.lock:
             self.check_usable()
             if not self._start <= offset <= self._end:
-                raise OffsetOutOfRange(f"{self.name} has no offset {offset}: its log has {self._start} to {self._end}")
+                raise OffsetOutOfRange(
+                    f"{self.name} has no offset {offset}: its log starts at {self._start} and ends at {self._end}"
+                )
             upto = min(upto, self._end)
             if offset >= upto:
                 return FetchDataInfo(offset, b"")
@@ -391,8 +393,8 @@ class UnifiedLog:
         return None
 
     def _first_since(self, timestamp: int, after: int) -> tuple[Header, bytes] | None:
-        """Return header and bytes of the first batch after an offset that may have a record at or after this time; None
-        if there is none. The caller unpacks it without the lock."""
+        """Return header and bytes of the first batch that reaches beyond offset `after` and may have a record with this
+        timestamp or a later one; None if there is none. The caller decompresses the batch without the lock."""
         with self.lock:
             self.check_usable()
             for header, load in self.segments.batches_since(timestamp, self._start):

@@ -29,10 +29,10 @@ JAAS = (
 )
 
 
-HINT = "closed the connection; if it requires TLS or authentication: --tls, --cert, --login, or --command-config"
+HINT = "closed the connection; if it requires TLS or authentication, use --tls, --cert, --login, or --command-config"
 
 
-UNBELIEVED = "the broker requires a client certificate, and did not accept one from this client"
+UNBELIEVED = "the broker rejected the handshake; it may require a client certificate that it trusts"
 
 
 def answering(number: int) -> Handlers:
@@ -163,7 +163,9 @@ def test_a_listener_that_wants_a_password(tmp_path: Path, capsys: pytest.Capture
         code = main(["groups", "list", "--command-config", str(file)])
         shown = capsys.readouterr()
         assert (code, "of User:ann" in shown.out) == (0, True), shown
-        hint = "requires TLS or authentication: --cert, --login, or --command-config; or the listener does not use TLS"
+        hint = (
+            "requires TLS or authentication, use --cert, --login, or --command-config; or the listener does not use TLS"
+        )
         refused(capsys, hosts, hint, "--ca", authority.trust.path)
         code, _ = said(capsys, hosts, "--command-config", file, "--login", "PLAIN:ann:another", within_s=2)
         assert code == 1, "what is said beside the file goes before it"

@@ -69,6 +69,7 @@ FIRST_SEEDS = {
     "order-not-remembered": 3,
     "reign-at-any-version": 3,
     "replaced-change-stays-pending": 103,
+    "restarted-unseen": 5,
     "soft-limits-refuse": 2,
     "syncs-end-with-their-leader": 9,
     "told-in-a-later-reign": 1,

@@ -1,4 +1,4 @@
-"""Every public name of `zab` and `zab.recipes` has a docstring, methods included."""
+"""Every public name of `zab`, `zab.recipes` and `zab.testing` has a docstring, methods included."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 import zab
 import zab.recipes
+import zab.testing
 
 
 def undocumented(package: object) -> Iterator[str]:
@@ -30,7 +31,7 @@ def undocumented(package: object) -> Iterator[str]:
                 yield f"{name}.{part}"
 
 
-@pytest.mark.parametrize("package", [zab, zab.recipes])
+@pytest.mark.parametrize("package", [zab, zab.recipes, zab.testing])
 def test_public_names_have_docstrings(package: object) -> None:
     assert list(undocumented(package)) == []
 

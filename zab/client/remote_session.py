@@ -17,7 +17,7 @@ from zab.client.client_settings import DEFAULT_CLIENT, ClientSettings
 from zab.client.connect_arguments import check_arguments, checked_auth
 from zab.client.connection_failures import Unreachable
 from zab.client.connector import Connector
-from zab.client.dialing import ClientTls
+from zab.client.dialing import OUTSIDE, ClientTls, Outside
 from zab.client.hosts import Hosts, parse_hosts
 from zab.core.argument_names import checks_names
 from zab.core.errors import OutcomeUnknown, Overloaded
@@ -55,6 +55,7 @@ class RemoteSession(Session):
         reattach: tuple[int, bytes] | None = None,
         wait_ms: float | None = None,
         acl: Callable[[str], Acl] | None = None,
+        outside: Outside = OUTSIDE,
     ) -> None:
         self._acl = acl
         """Returns the ACL for the path of a node that is created without one; None: such nodes get `OPEN_ACL`."""
@@ -77,6 +78,7 @@ class RemoteSession(Session):
             sasl=None if sasl is None else lambda: DigestClient(*sasl, os.urandom(NONCE_BYTES).hex().encode()),
             read_only=read_only,
             wait_ms=wait_ms,
+            outside=outside,
         )
         self.ended = False
         """True if the connector must not look for a server any more."""
@@ -237,6 +239,7 @@ async def connect(
     reattach: tuple[int, bytes] | None = None,
     settings: ClientSettings = DEFAULT_CLIENT,
     acl: Callable[[str], Acl] | None = None,
+    outside: Outside = OUTSIDE,
 ) -> AsyncIterator[RemoteSession]:
     """Open a session with servers that speak ZooKeeper's protocol, for as long as the block lasts.
 
@@ -256,6 +259,7 @@ async def connect(
     settings    limits and intervals: `zab.ClientSettings`
     acl         a function that returns the ACL for the path of each node that is created without `acl`; None: these
                 nodes get `zab.OPEN_ACL`
+    outside     a replacement of the real network, for tests
 
     The block begins when a server has accepted the session and its identities; if a server refuses credentials,
     `zab.AuthFailed` is raised. A lost connection is replaced, at the same or another server, until the session or the
@@ -281,6 +285,7 @@ async def connect(
         reattach=reattach,
         wait_ms=wait_ms,
         acl=acl,
+        outside=outside,
     )
     waiters = []
     if len(shown) > settings.auths_max:

@@ -597,6 +597,11 @@ def _opening(make: Callable[P, Member]) -> Callable[P, AbstractAsyncContextManag
 
 
 open_member = checks_names("zab.open_member", Member)(_opening(Member))
+"""Open a member for as long as the block lasts; the arguments are those of `Member`.
+
+The block begins when the member has recovered and listens. When the member fails, the block is cancelled, and the
+member's error is raised.
+"""
 
 
 def stopped_by(failure: Exception | None) -> Stopped:

@@ -10,7 +10,7 @@ Time             Trio's mock clock, which jumps when every task waits. The runti
 Threads          There are none. `Environment.in_thread` runs the job in the loop after a random delay, and the
                  writer is a task that sleeps for the duration of an fsync (`writer`).
 Randomness       `Environment.random_bytes` and everything here draws from generators that the script seeds.
-Network, disk    Streams in memory behind `zab.net.network.Network` (`network`), and `MemoryDisk`.
+Network, disk    Streams in memory (`zab.net.memory_network`), and `MemoryDisk`.
 Events           `simulation` keeps one heap of all events outside of members: deliveries, faults, workload.
 
 The node (`node`), the writer and the state machine (`checked_machine`) report to the checkers. A crash takes everything

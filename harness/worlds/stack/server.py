@@ -14,7 +14,6 @@ from harness.worlds.common import settings_of
 from harness.worlds.cores.clock import Clock
 from harness.worlds.disks import SNAPSHOTS_KEPT, lose
 from harness.worlds.stack.checked_machine import CheckedMachine, DeliveryCheck, MachineState
-from harness.worlds.stack.network import LifeNetwork
 from harness.worlds.stack.node import ReportingNode
 from harness.worlds.stack.scheduler import OWNER
 from harness.worlds.stack.simulation import Simulation, as_core
@@ -25,6 +24,7 @@ from zab.core.errors import Stopped, StorageError, ZabError
 from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Millis, ServerId
+from zab.net.memory_network import ProcessNetwork
 from zab.net.wakeup import Wakeup
 from zab.runtime.environment import Environment
 from zab.runtime.writer import Writer
@@ -100,13 +100,13 @@ class Life:
                 autocreate=server.founding,
             ),
             disk=server.disk,
-            network=LifeNetwork(world.network, self),
+            network=ProcessNetwork(world.network, self),
             host=Environment(
                 in_thread=self._in_thread,
                 check_cancelled=lambda: None,
                 in_loop=_at_once,
                 random_bytes=server.random.randbytes,
-                listen=LifeNetwork(world.network, self).listen_for_clients,
+                listen=ProcessNetwork(world.network, self).listen_for_clients,
                 wall_ms=server.clock.wall_ms,
                 node=self._make_node,
                 writer=self._make_writer,

@@ -27,9 +27,9 @@ from harness.worlds.common import Budget, BudgetExceeded, Common, violation_of
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.disks import Crashed
 from harness.worlds.stack.checked_machine import RequestCheck
-from harness.worlds.stack.network import Net
 from harness.worlds.stack.scheduler import TaskFreezer, ordered_by
 from zab.core.zxid import ServerId, Zxid
+from zab.net.memory_network import MemoryNetwork
 from zab.net.wakeup import Wakeup
 
 STEPS_MAX: Final = 300_000
@@ -74,7 +74,7 @@ class Simulation(Common[Any]):
     def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
         super().__init__(script, servers, trace=trace, checkers=checkers)
         self.request_check = RequestCheck()
-        self.network = Net(self, script.timing, servers, str(script.seed))
+        self.network = MemoryNetwork(self, script.timing, servers, str(script.seed))
         self.freezer = TaskFreezer()
         self._budget = Budget(STEPS_MAX)
         self._wakeup = Wakeup()

@@ -34,7 +34,7 @@ class Alteration:
 
 
 def put(kind: str, values: Values, remove: Collection[str] = ()) -> Change:
-    """Return a change that sets and removes some keys and keeps the others."""
+    """Return a change that removes the keys in `remove`, sets those in `values`, and keeps the others."""
 
     def change(before: Values) -> dict[str, str]:
         return {name: text for name, text in before.items() if name not in remove} | dict(values)
@@ -51,8 +51,8 @@ def replaced(kind: str, values: Mapping[str, str | None]) -> Change:
 
 
 def altered(kind: str, alterations: Iterable[Alteration], usual: Values) -> Change:
-    """Return a change that applies operations key by key. For a list that is not set, APPEND and SUBTRACT start from
-    `usual`."""
+    """Return a change that applies each alteration to its key. APPEND and SUBTRACT of a list that is not set start from
+    its value in `usual`."""
     listed = list(alterations)
     twice = sorted(key for key, count in Counter(one.key for one in listed).items() if count > 1)
     if twice:

@@ -22,11 +22,11 @@ INT_MAX: Final = (1 << 31) - 1
 LONG_MAX: Final = (1 << 63) - 1
 DEFAULT: Final = "<default>"
 CUSTOM: Final = "custom"
-"""The type of an unknown key, whose value may be any text."""
+"""The type of an unknown broker key. Its value may be any text."""
 _LIKENESS_MIN: Final = 0.8
 """The minimum similarity at which a known key is suggested for an unknown one."""
 _NAME_CHARS_MAX: Final = 100
-"""The number of characters of an unknown name that are compared with known names."""
+"""The maximum number of characters of an unknown name that are compared with known names."""
 
 
 class ConfigError(ValueError):
@@ -35,7 +35,7 @@ class ConfigError(ValueError):
     def __init__(self, message: str, wanted: str = "") -> None:
         super().__init__(message)
         self.wanted = wanted
-        """The values that the key accepts, if that is known."""
+        """A description of the values that the key accepts, or an empty text."""
 
 
 @frozen
@@ -53,7 +53,8 @@ class Key:
     words: str = ""
     """A pattern for each item of a list."""
     idle: str = ""
-    """The reason why the key has no effect in this broker. It is accepted, so that tools that set it keep working."""
+    """The reason why the key has no effect in this broker; empty for a key with an effect. A key without effect is
+    accepted, so that tools that set it keep working."""
 
     def value(self, text: str) -> Value:
         text = text.strip()
@@ -83,7 +84,7 @@ class Key:
         wanted = f"a {'whole ' if whole else ''}number"
         try:
             number = int(text) if whole else float(text)
-        except ValueError:  # of more digits than Python converts, too
+        except ValueError:  # also raised if the text has more digits than `int` converts
             too_large = most is not None and whole and text.lstrip("+").isdecimal()
             raise self._wrong(text, wanted + _span(least, most, too_large=too_large)) from None
         too_large = most is not None and number > most
@@ -100,7 +101,8 @@ class Key:
 
 
 def _span(least: float | None, most: float | None, *, too_large: bool) -> str:
-    """Describe the limits. The greatest number of the type is left out, unless the number is too large."""
+    """Describe the limits. An upper limit that is only the maximum of the type is left out, unless the given number
+    exceeds it."""
     if least is None and most is None:
         return ""
     if most is None or (most in (INT_MAX, LONG_MAX) and not too_large):
@@ -110,37 +112,39 @@ def _span(least: float | None, most: float | None, *, too_large: bool) -> str:
 
 _DAY_MS: Final = 24 * 3_600_000
 _REPLICAS: Final = r"\*|none|\d{1,10}:\d{1,10}"
-_ONE_FORMAT: Final = "only the current record format is supported"
-_NO_CLEANER_BUFFERS: Final = "the cleaner's memory is limited by the number of keys"
-_NO_THREADS: Final = "there are no such threads: one event loop does the work"
-_NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
+ONE_FORMAT: Final = "only the current record format is supported"
+NO_CLEANER_BUFFERS: Final = "the cleaner limits the number of keys of one round, not the bytes of its buffers"
+NO_THREADS: Final = "this broker has no such thread pool"
+NO_KERBEROS: Final = "of the mechanisms of SASL, only PLAIN and SCRAM are supported"
 
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
-    Key("cleanup.policy", "list", "delete", "how old records are removed", choices=("delete", "compact"),
-        broker="log.cleanup.policy"),
+    Key("cleanup.policy", "list", "delete",
+        "delete: old records are deleted; compact: the last record of each key is kept",
+        choices=("delete", "compact"), broker="log.cleanup.policy"),
     Key("compression.type", "string", "producer", "how stored records are compressed",
         choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"), broker="compression.type"),
     Key("delete.retention.ms", "long", str(_DAY_MS), "how long a compacted log keeps tombstones", 0,
         broker="log.cleaner.delete.retention.ms"),
-    Key("file.delete.delay.ms", "long", "60000", "delay before obsolete files are deleted", 0,
+    Key("file.delete.delay.ms", "long", "60000", "delay before the files of deleted segments are removed", 0,
         broker="log.segment.delete.delay.ms"),
-    Key("flush.messages", "long", str(LONG_MAX), "records between two syncs to disk", 1,
+    Key("flush.messages", "long", str(LONG_MAX), "number of unsynced records at which a log is synced to disk", 1,
         broker="log.flush.interval.messages"),
-    Key("flush.ms", "long", str(LONG_MAX), "time between two syncs to disk", 0,
+    Key("flush.ms", "long", str(LONG_MAX), "time after which unsynced records are synced to disk", 0,
         broker="log.flush.interval.ms"),
-    Key("follower.replication.throttled.replicas", "list", "", "followers to throttle, as partition:broker; *: all",
-        words=_REPLICAS),
+    Key("follower.replication.throttled.replicas", "list", "",
+        "replicas throttled while they follow: partition:broker pairs; *: all", words=_REPLICAS),
     Key("index.interval.bytes", "int", "4096", "bytes of records between two index entries", 0,
         broker="log.index.interval.bytes"),
-    Key("leader.replication.throttled.replicas", "list", "", "leaders to throttle, as partition:broker pairs; *: all",
-        words=_REPLICAS),
-    Key("max.compaction.lag.ms", "long", str(LONG_MAX), "longest time before a record is compacted", 1,
+    Key("leader.replication.throttled.replicas", "list", "",
+        "replicas throttled while they lead: partition:broker pairs; *: all", words=_REPLICAS),
+    Key("max.compaction.lag.ms", "long", str(LONG_MAX),
+        "age at which records of closed segments are compacted whatever the dirty ratio", 1,
         broker="log.cleaner.max.compaction.lag.ms"),
     Key("max.message.bytes", "int", "1048588", "largest batch", 0, broker="message.max.bytes"),
     Key("message.downconversion.enable", "boolean", "true", "convert records for old clients",
-        broker="log.message.downconversion.enable", idle=_ONE_FORMAT),
+        broker="log.message.downconversion.enable", idle=ONE_FORMAT),
     Key("message.format.version", "string", "3.0-IV1", "format of stored records",
-        broker="log.message.format.version", idle=_ONE_FORMAT),
+        broker="log.message.format.version", idle=ONE_FORMAT),
     Key("message.timestamp.after.max.ms", "long", "3600000", "how far in the future a timestamp may be", 0,
         broker="log.message.timestamp.after.max.ms"),
     Key("message.timestamp.before.max.ms", "long", str(LONG_MAX), "how far in the past a timestamp may be", 0,
@@ -148,24 +152,26 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("message.timestamp.difference.max.ms", "long", str(LONG_MAX), "how far a timestamp may be from now", 0,
         broker="log.message.timestamp.difference.max.ms",
         idle="message.timestamp.before.max.ms and message.timestamp.after.max.ms replace it"),
-    Key("message.timestamp.type", "string", "CreateTime", "the clock that timestamps records",
+    Key("message.timestamp.type", "string", "CreateTime",
+        "the clock of timestamps: the client's (CreateTime) or the broker's (LogAppendTime)",
         choices=("CreateTime", "LogAppendTime"), broker="log.message.timestamp.type"),
     Key("min.cleanable.dirty.ratio", "double", "0.5", "fraction of uncompacted bytes that triggers compaction", 0, 1,
         broker="log.cleaner.min.cleanable.ratio"),
-    Key("min.compaction.lag.ms", "long", "0", "shortest time before a record is compacted", 0,
+    Key("min.compaction.lag.ms", "long", "0", "age below which a record is not compacted", 0,
         broker="log.cleaner.min.compaction.lag.ms"),
     Key("min.insync.replicas", "int", "1", "in-sync replicas that acks=all requires", 1,
         broker="min.insync.replicas"),
-    Key("preallocate", "boolean", "false", "allocate a segment's file in full",
+    Key("preallocate", "boolean", "false",
+        "allocate segment files in advance; ignored: files grow as records are appended",
         broker="log.preallocate"),
     Key("retention.bytes", "long", "-1", "bytes kept for each partition; -1: unlimited", -1,
         broker="log.retention.bytes"),
-    Key("retention.ms", "long", str(7 * _DAY_MS), "how long records are kept; -1: forever", -1,
+    Key("retention.ms", "long", str(7 * _DAY_MS), "how long records are kept; -1: without a time limit", -1,
         broker="log.retention.ms"),
-    Key("segment.bytes", "int", str(1 << 30), "maximum size of one log file", 14, broker="log.segment.bytes"),
-    Key("segment.index.bytes", "int", str(10 << 20), "maximum size of a segment's index", 24,
+    Key("segment.bytes", "int", str(1 << 30), "maximum size of a segment file", 14, broker="log.segment.bytes"),
+    Key("segment.index.bytes", "int", str(10 << 20), "maximum size of an index file", 24,
         broker="log.index.size.max.bytes"),
-    Key("segment.jitter.ms", "long", "0", "maximum random time subtracted from segment.ms", 0,
+    Key("segment.jitter.ms", "long", "0", "time subtracted from segment.ms", 0,
         broker="log.roll.jitter.ms"),
     Key("segment.ms", "long", str(7 * _DAY_MS), "age of a segment at which a new one is started", 1,
         broker="log.roll.ms"),
@@ -180,37 +186,40 @@ _OF_TOPICS: Final = {
 }  # fmt: skip
 
 BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key for key in (
-    Key("leader.replication.throttled.rate", "long", None, "bytes a second sent to throttled replicas", 0),
-    Key("follower.replication.throttled.rate", "long", None, "bytes a second fetched by throttled replicas", 0),
+    Key("leader.replication.throttled.rate", "long", None,
+        "bytes a second that followers outside the ISR may fetch from throttled leaders", 0),
+    Key("follower.replication.throttled.rate", "long", None, "bytes a second that throttled followers may fetch", 0),
     Key("log.cleaner.enable", "boolean", "true", "compact logs"),
-    Key("log.cleaner.backoff.ms", "long", "15000", "pause between two searches for logs to compact", 0),
+    Key("log.cleaner.backoff.ms", "long", "15000", "pause after a search that finds no log to compact", 0),
     Key("log.cleaner.threads", "int", "1", "cleaner threads", 1, idle="there is one cleaner thread"),
-    Key("log.cleaner.dedupe.buffer.size", "long", "134217728", "memory of the cleaner", (1 << 20) + 1,
-        idle=_NO_CLEANER_BUFFERS),
-    Key("log.cleaner.io.buffer.size", "int", "524288", "memory of the cleaner", 0, idle=_NO_CLEANER_BUFFERS),
-    Key("log.cleaner.io.buffer.load.factor", "double", "0.9", "load factor of the cleaner's memory",
-        idle=_NO_CLEANER_BUFFERS),
+    Key("log.cleaner.dedupe.buffer.size", "long", "134217728", "memory of the cleaner's dedupe buffer", (1 << 20) + 1,
+        idle=NO_CLEANER_BUFFERS),
+    Key("log.cleaner.io.buffer.size", "int", "524288", "memory of the cleaner's I/O buffers", 0,
+        idle=NO_CLEANER_BUFFERS),
+    Key("log.cleaner.io.buffer.load.factor", "double", "0.9", "load factor of the cleaner's dedupe buffer",
+        idle=NO_CLEANER_BUFFERS),
     Key("log.cleaner.io.max.bytes.per.second", "double", "1.7976931348623157E308",
-        "bytes a second that the cleaner reads and writes",
+        "bytes a second that the cleaner may read and write",
         idle="cleaning is not throttled"),
-    Key("max.connection.creation.rate", "int", str(INT_MAX), "connections a second of one listener", 0,
+    Key("max.connection.creation.rate", "int", str(INT_MAX), "new connections a second", 0,
         idle="only the number of connections is limited, not their rate"),
     Key("max.connections.per.ip.overrides", "string", "", "limits for single addresses",
         idle="max.connections.per.ip applies to every address"),
-    Key("background.threads", "int", "10", "threads", 1, idle=_NO_THREADS),
-    Key("num.io.threads", "int", "8", "threads", 1, idle=_NO_THREADS),
-    Key("num.network.threads", "int", "3", "threads", 1, idle=_NO_THREADS),
-    Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle=_NO_THREADS),
-    Key("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "a command of Kerberos", idle=_NO_KERBEROS),
+    Key("background.threads", "int", "10", "threads", 1, idle=NO_THREADS),
+    Key("num.io.threads", "int", "8", "threads", 1, idle=NO_THREADS),
+    Key("num.network.threads", "int", "3", "threads", 1, idle=NO_THREADS),
+    Key("num.recovery.threads.per.data.dir", "int", "1", "threads", 1, idle="logs are loaded one after the other"),
+    Key("sasl.kerberos.kinit.cmd", "string", "/usr/bin/kinit", "a command of Kerberos", idle=NO_KERBEROS),
     Key("sasl.kerberos.min.time.before.relogin", "long", "60000", "minimum ms between two logins with Kerberos",
-        idle=_NO_KERBEROS),
+        idle=NO_KERBEROS),
     Key("sasl.kerberos.principal.to.local.rules", "string", "DEFAULT", "rules for Kerberos principals",
-        idle=_NO_KERBEROS),
-    Key("sasl.kerberos.service.name", "string", None, "this broker's name in Kerberos", idle=_NO_KERBEROS),
-    Key("sasl.kerberos.ticket.renew.jitter", "double", "0.05", "when tickets of Kerberos are renewed",
-        idle=_NO_KERBEROS),
-    Key("sasl.kerberos.ticket.renew.window.factor", "double", "0.8", "when tickets of Kerberos are renewed",
-        idle=_NO_KERBEROS),
+        idle=NO_KERBEROS),
+    Key("sasl.kerberos.service.name", "string", None, "the Kerberos principal name of the broker", idle=NO_KERBEROS),
+    Key("sasl.kerberos.ticket.renew.jitter", "double", "0.05", "random part of the renewal time of Kerberos tickets",
+        idle=NO_KERBEROS),
+    Key("sasl.kerberos.ticket.renew.window.factor", "double", "0.8",
+        "fraction of a Kerberos ticket's lifetime after which it is renewed",
+        idle=NO_KERBEROS),
     Key("max.connections", "int", "10000", "concurrent connections of one listener", 1),
     Key("max.connections.per.ip", "int", str(INT_MAX), "connections from one address to one listener", 1),
     Key("num.replica.fetchers", "int", "1", "connections to each leader", 1,
@@ -220,10 +229,10 @@ BROKER: Final[Mapping[str, Key]] = dict(sorted({**_OF_TOPICS, **{key.name: key f
 CLIENT: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("producer_byte_rate", "long", None, "bytes a second a client may produce", 1),
     Key("consumer_byte_rate", "long", None, "bytes a second a client may fetch", 1),
-    Key("request_percentage", "double", None, "share of a broker's time for requests", 0,
+    Key("request_percentage", "double", None, "percentage of a broker's time that a client's requests may take", 0,
         idle="request time is not measured"),
-    Key("controller_mutation_rate", "double", None, "partitions a second created or deleted", 0,
-        idle="topic creation and deletion is not throttled"),
+    Key("controller_mutation_rate", "double", None, "partitions a second that a client may create or delete", 0,
+        idle="topic creation and deletion are not throttled"),
 )}  # fmt: skip
 
 USER: Final[Mapping[str, Key]] = {**CLIENT, **{
@@ -258,9 +267,10 @@ def check_together(kind: str, values: Mapping[str, str]) -> None:
 
 
 def key_of(kind: str, name: str) -> Key:
-    """Return the definition of a key. Raise `ConfigError` if it cannot be set dynamically, or is unknown.
+    """Return the definition of a key. Raise `ConfigError` if the key is unknown, or is a static key of brokers.
 
-    Unknown keys of brokers are accepted without effect, because Kafka's brokers accept them for plugins.
+    An unknown key of brokers has a definition without effect instead, because Kafka's brokers accept such keys for
+    plugins.
     """
     keys = KEYS[kind]
     if name in keys:
@@ -286,8 +296,8 @@ def values_of(
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     """Return the effective value of every key that has one, and the errors.
 
-    An invalid value is ignored, because a broker must not stop for a mistyped number. `defaults` override those of the
-    table.
+    An invalid value is replaced by the default, because a broker must not stop for a mistyped number. `defaults`
+    override those of the table.
     """
     found: dict[str, Value] = {}
     wrong = [f"{name}: {kind} have no such key" for name in configs if name not in KEYS[kind]]

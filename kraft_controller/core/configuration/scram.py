@@ -39,8 +39,8 @@ class Mechanism(Enum):
         return hashlib.new(self.hash, text).digest()
 
     def salted(self, password: bytes, salt: bytes, iterations: int) -> bytes:
-        """Derive the salted password. It is slow on purpose, so that guessing passwords from a stolen store is
-        expensive."""
+        """Derive the salted password. The derivation is slow on purpose, so that guessing passwords from a stolen store
+        is expensive."""
         return hashlib.pbkdf2_hmac(self.hash, password, salt, iterations)
 
 
@@ -73,7 +73,7 @@ def of_password(mechanism: Mechanism, password: str, salt: bytes, iterations: in
 
 def read_credential(mechanism: Mechanism, text: str) -> Credential:
     """Parse a credential. Raise `ConfigError` if it is malformed or has too few iterations. The message does not reveal
-    the content."""
+    the salt or the keys."""
     parts = dict(part.strip().partition("=")[::2] for part in text.split(","))
     missing = [name for name in ("salt", "stored_key", "server_key", "iterations") if not parts.get(name)]
     if missing:
@@ -84,10 +84,10 @@ def read_credential(mechanism: Mechanism, text: str) -> Credential:
         )
         iterations = int(parts["iterations"])
     except (binascii.Error, ValueError):
-        raise ConfigError(f"{mechanism.value}: not a credential: base64 and a number are expected") from None
+        raise ConfigError(f"{mechanism.value}: not a credential: expected base64 and a number of iterations") from None
     size = hashlib.new(mechanism.hash).digest_size
     if len(stored_key) != size or len(server_key) != size:
-        raise ConfigError(f"{mechanism.value}: not a credential: the keys must have {size} bytes")
+        raise ConfigError(f"{mechanism.value}: not a credential: stored_key and server_key must have {size} bytes each")
     if iterations < ITERATIONS_MIN:
         raise ConfigError(f"{mechanism.value}: {iterations} iterations are too few; the minimum is {ITERATIONS_MIN}")
     return Credential(salt, stored_key, server_key, iterations)
@@ -107,8 +107,12 @@ def credentials_in(configs: Mapping[str, str]) -> tuple[dict[Mechanism, Credenti
 
 
 def asked_for(mechanism: Mechanism, text: str, random_bytes: Callable[[int], bytes]) -> Credential:
-    """Make a credential from `[password=...]`, `[iterations=8192,password=...]` or a stored credential. Raise
-    `ConfigError` if it is none of them, or has too few or too many iterations."""
+    """Make a credential from `[password=...]` or `[iterations=8192,password=...]`, or parse one in the text format. The
+    brackets are optional.
+
+    Raise `ConfigError` if the text is none of these, the password is empty, or there are too few iterations; with a
+    password, also if there are too many.
+    """
     bracketed = _BRACKETS.fullmatch(text.strip())
     inner = bracketed[1] if bracketed is not None else text.strip()
     if not re.match(r"(?:iterations=\d+,)?password=", inner):

@@ -55,13 +55,14 @@ START_KEYS: Final = frozenset((
     "zookeeper.ssl.keystore.location", "zookeeper.ssl.keystore.password", "zookeeper.ssl.keystore.type",
     "zookeeper.ssl.ocsp.enable", "zookeeper.ssl.protocol", "zookeeper.ssl.truststore.location",
     "zookeeper.ssl.truststore.password", "zookeeper.ssl.truststore.type", "zookeeper.sync.time.ms",
-    # Secrets of Kafka's brokers: in the store, every client could read them.
+    # Secrets of Kafka's brokers: in a store without ACLs, every client could read them.
     "sasl.jaas.config", "ssl.keystore.key", "password.encoder.secret", "password.encoder.old.secret",
     "delegation.token.master.key", "delegation.token.secret.key",
 ))  # fmt: skip
-"""Every key of `server.properties` that cannot be changed while brokers are running."""
+"""The keys of `server.properties` that cannot be changed while the broker is running. Those of single listeners are not
+listed."""
 
 
 def is_start_key(name: str) -> bool:
-    """Return whether only the broker's file can set the key. That includes all keys for single listeners."""
+    """Return whether only the broker's file can set the key. This is so for all keys of single listeners."""
     return name in START_KEYS or name.startswith("listener.name.")

@@ -14,7 +14,7 @@ LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 All = None
-"""The wildcard for all partitions of a topic."""
+"""The value that stands for all partitions of a topic."""
 
 
 class Throttles:
@@ -25,13 +25,13 @@ class Throttles:
         self._rates: dict[str, Mapping[str, str]] = {}
         """The dynamic configurations that may set rates: that of this broker, and the default for all brokers."""
         self._leading: dict[str, frozenset[int] | None] = {}
-        """The partitions whose replication to followers is throttled while this broker leads them, by topic."""
+        """The partitions that followers outside the ISR fetch at a limited rate while this broker leads, by topic."""
         self._following: dict[str, frozenset[int] | None] = {}
-        """The partitions whose fetches are throttled while this broker follows, by topic."""
+        """The partitions that this broker fetches at a limited rate while it follows, by topic."""
 
     def configure(self, entity: str, values: Mapping[str, str]) -> bool:
-        """Apply the configuration of an entity. Return whether it changed this broker's throttles, or may have changed
-        its rates."""
+        """Apply the configuration of an entity. Return whether the throttled replicas of this broker have changed, or
+        the rates may have changed."""
         kind, _, name = entity.partition("/")
         if kind == "brokers" and name in (str(self._me), DEFAULT):
             self._rates[name] = dict(values)
@@ -61,7 +61,8 @@ class Throttles:
         return self._following.keys()
 
     def leader_rate(self) -> int | None:
-        """Return the total bytes a second to send to throttled followers; None: unlimited."""
+        """Return the total bytes a second that followers outside the ISR may fetch of throttled partitions; None:
+        unlimited."""
         return self._rate(LEADER_RATE)
 
     def follower_rate(self) -> int | None:

@@ -40,7 +40,7 @@ class IsrMember:
 
 @frozen
 class IsrChange:
-    """The ISR that a leader requests, and the partition state on which the request is based."""
+    """The ISR that a leader requests, with the leader epoch and version of the state on which the request is based."""
 
     where: TopicPartition
     leader_epoch: LeaderEpoch
@@ -74,7 +74,10 @@ class AlterPartition:
         self._reassignment = reassignment
 
     def process_notifications(self) -> StoreRequests[None]:
-        """Read states that leaders wrote themselves, and send them to all brokers (processIsrChangeNotification)."""
+        """Read states that leaders wrote themselves, and send them to all brokers (processIsrChangeNotification).
+
+        Complete the reassignments whose target replicas are now in the ISR.
+        """
         named = yield from self._store.take_isr_changes()
         known = [tp for tp in dict.fromkeys(named) if tp in self._context.states]
         failures: Failures = {}
@@ -115,8 +118,8 @@ class AlterPartition:
         """Return the state to write, or the result if there is nothing to write (validations of
         KafkaController.processAlterPartition).
 
-        A request with an outdated leader epoch is refused first. A request for the current ISR then succeeds, since it
-        may repeat one whose reply was lost.
+        In the current leader epoch, a request for the current ISR succeeds even if its version is outdated, since it
+        may repeat a request whose reply was lost.
         """
         context = self._context
         state = context.states.get(change.where)

@@ -1,9 +1,9 @@
 """The assignment of new partitions to brokers (AdminUtils.assignReplicasToBrokers in Apache Kafka).
 
-`spread` is the default. It starts at a random broker, so that topics start at different brokers. It shifts the
-followers after each round, so that the leaderships of a failed broker do not all move to its neighbour. With racks, the
-replicas of a partition are in different racks if there are enough (KIP-36). `plain` is the simple formula, for
-reproducible assignments.
+`spread` is the default. A new topic starts at a random broker, so that topics start at different brokers. The followers
+are shifted after each round over the brokers, so that the leaderships of a failed broker do not all move to its
+neighbour. With racks, the replicas of a partition are in different racks if there are enough (KIP-36). `plain` is the
+simple formula, for reproducible assignments.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from attrs import frozen
 from kraft_controller.core.names import BrokerId
 
 NEW_PARTITIONS_MAX: Final = 10_000
-"""The limit for new partitions in one request, which is one write to one node, and creates thousands of logs at
-once."""
+"""The maximum number of new partitions in one request without a manual assignment. One write adds all of them to the
+topic's node, and the brokers then create thousands of logs in a short time."""
 
 
 class Policy(Enum):
@@ -46,11 +46,12 @@ class InvalidReplicaAssignment(AssignmentError):
 
 @frozen
 class Start:
-    """The position of partition 0's leader among the brokers, and the first shift of the followers: random or
-    fixed."""
+    """The parameters of `spread` and `spread_over_racks`."""
 
     broker: int
+    """The index of partition 0's leader among the ordered brokers."""
     shift: int
+    """The shift of the followers in the first round."""
     partition: int = 0
     """The number of the first new partition."""
 
@@ -161,7 +162,8 @@ def check_manual(assignment: Mapping[int, Sequence[int]], known: Sequence[Broker
             raise InvalidReplicaAssignment(f"partition {number} names a broker twice: {list(replicas)}")
         if len(replicas) != length:
             raise InvalidReplicaAssignment(
-                f"replicas of partition {number}: {len(replicas)}, of partition {first}: {length}; use the same number"
+                f"partition {number} has replication factor {len(replicas)}, but partition {first} has {length};"
+                " use the same for all"
             )
         unknown = sorted(set(replicas) - set(known))
         if unknown:

@@ -18,7 +18,7 @@ from kraft_controller.core.state import PartitionState, Recovery
 class Election:
     state: PartitionState
     recipients: tuple[BrokerId, ...]
-    """The replicas to which the new state is sent in a LeaderAndIsr."""
+    """The brokers to which the new state is sent in a LeaderAndIsr."""
     unclean: bool = False
     """True if the new leader was not in the ISR: records that only ISR members had are lost."""
 
@@ -46,7 +46,7 @@ def offline(
 def reassigned(
     target: tuple[BrokerId, ...], state: PartitionState, live: Container[int], by: ControllerEpoch
 ) -> Election | None:
-    """Elect the first target replica of a reassignment that is live and in the ISR."""
+    """Elect the first of a reassignment's target replicas that is live and in the ISR."""
     for replica in target:
         if replica in live and replica in state.isr:
             isr = tuple(member for member in state.isr if member in live)
@@ -70,7 +70,8 @@ def controlled_shutdown(
     shutting_down: Container[int],
     by: ControllerEpoch,
 ) -> Election | None:
-    """Replace a leader in controlled shutdown by an ISR member. It still receives commands, so it is notified, too."""
+    """Replace a leader in controlled shutdown by an ISR member. The former leader still receives commands, so it is
+    notified, too."""
     reachable = tuple(replica for replica in replicas if replica in live or replica in shutting_down)
     for replica in reachable:
         if replica in state.isr and replica not in shutting_down:

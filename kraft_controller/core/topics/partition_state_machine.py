@@ -1,8 +1,8 @@
 """The partition state machine (PartitionStateMachine in Apache Kafka).
 
-A decision is based on the context, and written under the node version in the context. When the write is confirmed, the
-brokers are notified. If the node has another version, because a leader has written its ISR there, the node is read and
-the decision is made again.
+A decision is based on the context. Its write is applied only if the node still has the version in the context. Brokers
+are notified after the write is confirmed. If the node has another version, since a leader wrote its ISR there for
+example, the node is read and the decision is made again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PartitionStateMachine:
         self._store = store
         self._log = log
         self.elections = 0
-        """The number of leader elections in this controller term."""
+        """The number of leader elections in this controller term, including those that kept the leader."""
         self.unclean_elections = 0
         """The number of elections of a replica outside the ISR."""
 
@@ -47,14 +47,14 @@ class PartitionStateMachine:
 
     def offline_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
         context = self._context
-        # No unclean election while a restarted ISR member is about to be added again.
+        # No unclean election while a restarted ISR member is processed as failed: it is live again right afterwards.
         unclean = tp.topic in context.unclean and context.returning.isdisjoint(state.isr)
         return leader_election.offline(
             context.replicas_of(tp), state, context.online(tp), context.epoch, unclean=unclean
         )
 
     def unclean_election(self, tp: TopicPartition, state: PartitionState) -> Election | None:
-        """Elect a leader for an administrator: from all live replicas if no ISR member is live. Return None if none is
+        """Elect a live ISR member, else any live replica, as an administrator requested. Return None if no replica is
         live."""
         context = self._context
         return leader_election.offline(context.replicas_of(tp), state, context.online(tp), context.epoch, unclean=True)
@@ -118,8 +118,8 @@ class PartitionStateMachine:
         return failures
 
     def _initialize(self, new: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
-        """Create the states of new partitions. The first live replica leads, and all live replicas are in the ISR.
-        Partitions that already have a state resume."""
+        """Create the states of new partitions. The first live replica leads, and all live replicas are in the ISR. If a
+        partition already has a state, `_resume` brings it online."""
         context = self._context
         states: dict[TopicPartition, PartitionState] = {}
         for tp in new:
@@ -146,7 +146,7 @@ class PartitionStateMachine:
         yield from self._resume(readable, failures)
 
     def _resume(self, partitions: Sequence[TopicPartition], failures: Failures) -> StoreRequests[None]:
-        """Bring partitions online that already have a state, which was unreadable or has just been created.
+        """Bring partitions online that already have a state. It was unreadable before, or has been created meanwhile.
 
         A live leader stays, but in a new leader epoch, because brokers that dropped the partition meanwhile would
         ignore the old one.
@@ -158,7 +158,7 @@ class PartitionStateMachine:
     def _elect_leaders(
         self, partitions: Sequence[TopicPartition], elect: ElectionStrategy, failures: Failures
     ) -> StoreRequests[None]:
-        """Elect leaders and write them, until each partition has a leader or has failed
+        """Elect leaders and write the new states, until each partition has a leader or is in `failures`
         (doElectLeaderForPartitions)."""
         context = self._context
         remaining = list(partitions)
@@ -169,7 +169,9 @@ class PartitionStateMachine:
                 if state is None:
                     failures[tp] = "its state is unknown"
                 elif state.controller_epoch > context.epoch:
-                    failures[tp] = f"the controller of epoch {state.controller_epoch} has changed the partition since"
+                    failures[tp] = (
+                        f"a newer controller, of epoch {state.controller_epoch}, has changed the partition's state"
+                    )
                 elif (election := elect(tp, state)) is None:
                     failures[tp] = f"no replica is eligible; the ISR is {list(state.isr)}"
                 else:
@@ -193,9 +195,10 @@ class PartitionStateMachine:
     def write_states(
         self, states: dict[TopicPartition, PartitionState], failures: Failures
     ) -> StoreRequests[list[TopicPartition]]:
-        """Write states under their versions. Return the partitions whose node had another version and is readable.
+        """Write each state if its node still has that state's version. Return the partitions whose node had another
+        version and is readable.
 
-        The context then has their current states, so the caller can decide again.
+        The context then has the current states of these partitions, so the caller can decide again.
         """
         if not states:
             return []

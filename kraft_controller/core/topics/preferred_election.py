@@ -17,7 +17,7 @@ class ElectionOutcome(Enum):
     """The outcome of a requested election for one partition. The value is the explanation."""
 
     ELECTED = ""
-    NOT_NEEDED = "the leader is already the requested one"
+    NOT_NEEDED = "no election is needed: the leader is live, and it is the preferred one if that was requested"
     PREFERRED_NOT_AVAILABLE = "the preferred leader is not available, or not in the ISR"
     ELIGIBLE_NOT_AVAILABLE = "no replica is available"
     UNKNOWN = "the partition does not exist, or its state is not known"
@@ -42,8 +42,8 @@ class PreferredElection:
     def elect(
         self, partitions: Iterable[TopicPartition], *, unclean: bool = False
     ) -> StoreRequests[dict[TopicPartition, ElectionOutcome]]:
-        """Elect preferred leaders; with `unclean`, leaders of partitions without a live one, from outside the ISR if no
-        ISR member is live. Return the outcome for each partition."""
+        """Elect preferred leaders. With `unclean`, elect leaders only for partitions without a live leader: live ISR
+        members, else any live replicas. Return the outcome for each partition."""
         context = self._context
         outcomes: dict[TopicPartition, ElectionOutcome] = {}
         held: list[TopicPartition] = []
@@ -79,7 +79,7 @@ class PreferredElection:
         yield from self._store.drop_preferred_elections()
 
     def balance(self) -> StoreRequests[None]:
-        """Elect preferred leaders for brokers above `leader.imbalance.per.broker.percentage`.
+        """Elect preferred leaders for brokers whose imbalance exceeds `leader.imbalance.per.broker.percentage`.
 
         Only partitions whose preferred leader is live and in the ISR take part, since other elections would fail.
         Partitions that are being reassigned or deleted do not.

@@ -61,8 +61,8 @@ class PartitionReassignment:
     def process_node(self) -> StoreRequests[None]:
         """Process `/admin/reassign_partitions` (processZkPartitionReassignment).
 
-        Entries that cannot start are reported and removed, and completed ones are removed. Entries already in progress
-        stay unchanged.
+        Entries whose reassignment cannot start are reported and removed. Entries whose target is already reached are
+        removed. Entries whose reassignment is already in progress stay.
         """
         found = yield from self._store.reassignments()
         if isinstance(found, Damaged):
@@ -70,7 +70,7 @@ class PartitionReassignment:
         if isinstance(found, Damaged | Missing):
             return
         if not found:
-            # remove the node, because an administrator cannot create the next request while it exists
+            # remove the empty node, because tools that create the node for each request fail while it exists
             yield from self._store.drop_reassignments(())
             return
         wanted: dict[TopicPartition, tuple[BrokerId, ...]] = {}
@@ -78,7 +78,7 @@ class PartitionReassignment:
         for tp, target in found.items():
             held = self._context.assignment(tp)
             if held.moving and held.target == target and not self._context.is_deleting(tp.topic):
-                continue  # a deletion drops the requests of its topic when it begins, so a later one is refused here
+                continue  # a request for a topic that is being deleted is refused below instead
             why = self.wrong_with(tp, target)
             if why is not None:
                 self._log.report("reassignment_refused", partition=str(tp), why=why)
@@ -153,7 +153,11 @@ class PartitionReassignment:
         # assignment, from this controller or from the next one.
         bumped = yield from self._bump_leader_epochs({tp: () for tp in before if tp not in failures})
         failures.update(
-            {tp: "its state is unknown, or was changed meanwhile" for tp in before if tp not in {*failures, *bumped}}
+            {
+                tp: "its state is unknown, or a newer controller has changed it"
+                for tp in before
+                if tp not in {*failures, *bumped}
+            }
         )
         written = yield from self._topics.write_assignments({tp: before[tp].to(targets[tp]) for tp in bumped})
         failures.update({tp: "its topic was changed or deleted meanwhile" for tp in bumped if tp not in written})
@@ -171,10 +175,10 @@ class PartitionReassignment:
         yield from self.complete_if_caught_up(*started)
 
     def _drop_adding_replicas(self, tp: TopicPartition, brokers: Sequence[BrokerId]) -> StoreRequests[bool]:
-        """Delete the adding replicas of a reassignment that a new one replaces.
+        """Delete adding replicas that a new reassignment of the partition no longer needs.
 
-        Return False, without deleting any, if the ISR has no other member, or if they include the leader and no other
-        replica can be elected.
+        Return False, and delete none, if the ISR has no other member, or if one of them leads and no other replica can
+        be elected.
         """
         context = self._context
         state = context.states.get(tp)
@@ -224,10 +228,10 @@ class PartitionReassignment:
         assignment.
 
         The context gets the final assignment before the topic's node, so that the election and its commands name only
-        the target. Until the node is written, the partitions stay in `context.moving`. If the leader epoch of a
-        partition cannot be written, its former assignment is restored. If a request to the store raises, the term and
-        its context end. The node still lists the adding and removing replicas then, so `resume` of the next term
-        repeats phase B, whose steps are idempotent.
+        the target. Until the node is written, the partitions stay in `context.moving`. If no target replica of a
+        partition can be elected, or its state cannot be written, the context gets the partition's former assignment
+        back. If a request to the store raises, the term and its context end. The node still lists the adding and
+        removing replicas then, so `resume` of the next term repeats phase B, whose steps are idempotent.
         """
         context, batch = self._context, self._batch
         before = {tp: context.assignment(tp) for tp in partitions}

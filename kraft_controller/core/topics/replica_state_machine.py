@@ -62,9 +62,9 @@ class ReplicaStateMachine:
     def take_offline(self, replicas: Iterable[Replica]) -> StoreRequests[Failures]:
         """Move replicas to OfflineReplica: stop them, and remove them from the ISR.
 
-        If a live broker leads the partition, the state is written even for a replica outside the ISR. The leader may be
-        about to add it to the ISR because of the broker's previous registration, which the state node does not show.
-        The write changes the node's version, so the leader's write fails, and the leader reads the state first.
+        If a registered broker leads the partition, the state is written even if the replica is not in the ISR. The
+        leader may be about to add the replica, which may have caught up before it went offline. The write changes the
+        node's version, so the leader's write fails, and the leader reads the state first.
         """
         context, batch = self._context, self._batch
         legal = self._legal(replicas, ReplicaPhase.OFFLINE)
@@ -81,7 +81,9 @@ class ReplicaStateMachine:
                 if state is None:
                     batch.add_update_metadata(context.brokers, [tp])
                 elif state.controller_epoch > context.epoch:
-                    failures[tp] = f"the controller of epoch {state.controller_epoch} has changed the partition since"
+                    failures[tp] = (
+                        f"a newer controller, of epoch {state.controller_epoch}, has changed the partition's state"
+                    )
                 elif (shrunk := self._without_all(state, offline[tp])) is not None:
                     states[tp] = shrunk
                 elif self._may_join_isr(tp, state, offline[tp]):

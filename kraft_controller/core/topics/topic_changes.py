@@ -139,7 +139,7 @@ class TopicChanges:
             yield from self._shrink_to_registered([tp])
 
     def _shrink_to_registered(self, partitions: Iterable[TopicPartition]) -> StoreRequests[None]:
-        """Remove brokers from the ISR that failed while the state was unreadable."""
+        """Remove unregistered brokers from the ISR. They failed while the state was unreadable."""
         context = self._context
         dead = [
             (tp, broker)

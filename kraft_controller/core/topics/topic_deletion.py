@@ -71,8 +71,8 @@ class TopicDeletionManager:
                 drops.append(self._store.drop_topic_deletion(name))
             elif name not in context.deleting:
                 context.deleting[name] = None
-                # The reassignment of the topic ends, since both its old and its new replicas are deleted. Completing it
-                # first could block the deletion on replicas that never catch up.
+                # The topic's reassignments end, since both old and new replicas are deleted. Completing them first
+                # could block the deletion on replicas that never catch up.
                 moving = [tp for tp in context.partitions_of(name) if context.moving.pop(tp, True) is None]
                 if moving:
                     drops.append(self._store.drop_reassignments(moving))
@@ -109,7 +109,7 @@ class TopicDeletionManager:
         one."""
         context = self._context
         if not context.is_deleting(name):
-            return  # the topic's node was removed by hand
+            return  # the deletion is complete, or the topic's node was removed by hand
         if self._are_replicas_deleted(name):
             yield from self._delete_nodes(name)
         elif name not in context.deletion_waits:
@@ -119,7 +119,7 @@ class TopicDeletionManager:
                 self._note(TopicDeletionResumed(name))
 
     def _is_started(self, tp: TopicPartition) -> bool:
-        """Return whether a partition is offline, and the deletion of all its replicas was ordered."""
+        """Return whether a partition was taken offline, and the deletion of all its replicas was ordered."""
         context = self._context
         return context.phase(tp) is PartitionPhase.NON_EXISTENT and all(
             context.replica_phase(tp, broker) in _STARTED for broker in context.replicas_of(tp)
@@ -184,7 +184,7 @@ class TopicDeletionManager:
         return [(tp, broker) for tp in partitions if self._context.replica_phase(tp, broker) is started]
 
     def fail(self, replicas: Iterable[Replica]) -> None:
-        """Suspend the deletion of replicas that went offline, until `resume` finds that it can proceed."""
+        """Suspend the deletion of these replicas until `resume` finds that it can proceed."""
         for tp, broker in replicas:
             self._context.fail_replica_deletion((tp, broker), _not_registered(tp, broker))
 

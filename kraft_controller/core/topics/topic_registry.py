@@ -63,8 +63,8 @@ class TopicRegistry:
         return readable
 
     def read_configs(self, names: Iterable[str]) -> StoreRequests[None]:
-        """Read the settings of topics that the controller uses. If a configuration is unreadable, the former one stays
-        in force."""
+        """Read the topic settings that the controller uses. If a topic's configuration is unreadable, its former
+        settings stay in force."""
         context = self._context
         names = list(names)
         if not names:
@@ -86,7 +86,7 @@ class TopicRegistry:
                 context.unclean.discard(name)
 
     def read_defaults(self) -> StoreRequests[bool]:
-        """Read the defaults of topics. Return whether the default for unclean elections changed. If a configuration is
+        """Read the defaults for topics. Return whether the default for unclean elections changed. If a configuration is
         unreadable, the former defaults stay in force.
 
         As in Apache Kafka, the configuration of the controller's own broker overrides that of all brokers.

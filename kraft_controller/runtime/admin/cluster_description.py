@@ -1,7 +1,7 @@
 """A description of the cluster, read from its nodes, for tables and for plans.
 
-It is read by many concurrent requests without a transaction, so two nodes may be of different times. A change that is
-planned with it is checked again when it is made.
+The nodes are read with many concurrent requests, not in one transaction, so the description may combine nodes of
+different moments. A change that is planned with the description is checked again when it is made.
 """
 
 from __future__ import annotations
@@ -65,12 +65,13 @@ class ClusterDescription:
         return self.topics[where.topic].partitions[where.partition]
 
     def isr(self, where: TopicPartition) -> tuple[BrokerId, ...]:
-        """Return the live members of the ISR. The recorded ISR may still name a broker that has just failed."""
+        """Return the registered members of the ISR. The recorded ISR may also name failed brokers: one that has just
+        failed, or the last member, which the controller keeps."""
         state = self.states.get(where)
         return () if state is None else tuple(broker for broker in state.isr if broker in self.brokers)
 
     def leader(self, where: TopicPartition) -> BrokerId | None:
-        """Return the leader; None if there is no live leader."""
+        """Return the leader; None if there is no registered leader."""
         state = self.states.get(where)
         return None if state is None or state.leader not in self.brokers else state.leader
 
@@ -81,7 +82,7 @@ class ClusterDescription:
     def deletion_waits(self, name: str) -> str | None:
         """Return `waits for broker N` if replicas of this topic are on unregistered brokers, else None.
 
-        A deletion may also wait for failed log directories, which only the controller knows.
+        A deletion may also wait for other reasons, such as a failed log directory, which only the controller knows.
         """
         away = {
             broker: None
@@ -153,8 +154,12 @@ async def read_epoch(session: zab.Session) -> ControllerEpoch:
 
 
 async def read_wrong_requests(session: zab.Session) -> tuple[str, ...]:
-    """Return an error for each node of the controller, or of requests to it, that cannot be parsed. The controller
-    ignores damaged requests. A damaged node of the controller itself blocks the next election."""
+    """Return an error for each node that cannot be parsed, of `/controller`, `/controller_epoch`, and the requests for
+    reassignments and elections.
+
+    The controller ignores damaged requests. A damaged `/controller` or `/controller_epoch` may block the next
+    controller election.
+    """
     found: list[str] = []
     for path, read in _REQUESTS.items():
         try:

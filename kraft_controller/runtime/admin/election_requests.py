@@ -17,10 +17,10 @@ class ElectionUnderWay(Exception):
 async def ask_for_elections(
     session: zab.Session, partitions: Iterable[TopicPartition], *, unclean: bool = False
 ) -> None:
-    """Request the election of preferred leaders; with `unclean`, of leaders for partitions without a live one, from
-    outside the ISR if no ISR member is live.
+    """Request the election of preferred leaders. With `unclean`, request leaders only for partitions without a live
+    leader: live ISR members, else any live replicas.
 
-    An unclean election may lose records. Raise `ElectionUnderWay` if another request is not processed yet.
+    An election from outside the ISR may lose records. Raise `ElectionUnderWay` if another request is not processed yet.
     """
     data = znodes.elections(partitions, unclean=unclean)
     await session.ensure_path(znodes.PREFERRED.rpartition("/")[0])

@@ -138,7 +138,9 @@ async def change_config(
             multi.set(entity.node, znodes.config(after), version=stat.version)
         if await _changed(session, multi, entity):
             return after
-    raise zab.OutcomeUnknown(f"{entity.node}: other clients keep changing it")
+    raise zab.OutcomeUnknown(
+        f"{entity.node}: {TRIES_MAX} attempts failed, because other clients changed it or replies were lost"
+    )
 
 
 async def _changed(session: zab.Session, multi: zab.Multi, entity: Entity) -> bool:

@@ -1,7 +1,7 @@
 """Reassignments by administrators: plans, requests, throttles and progress (ReassignPartitionsCommand).
 
 Requests are written to the node that the controller watches; the topics' nodes show the progress. During a throttled
-reassignment, brokers have a dynamic replication rate, and topics a list of the replicas to which it applies (KIP-73).
+reassignment, brokers have dynamic replication rates, and topics list the replicas to which these apply (KIP-73).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def plan(
     racks: bool = True,
 ) -> Moves:
     """Plan the distribution of topics over these brokers. All partitions of a topic get as many replicas as its
-    first one."""
+    first partition has."""
     unknown = sorted(set(brokers) - set(cluster.brokers))
     if unknown:
         raise MoveError(f"brokers {unknown} are not registered; registered are {list(cluster.brokers)}")
@@ -138,7 +138,9 @@ async def ask_for(session: zab.Session, moves: Moves) -> None:
             return
         except (zab.NodeExists, zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
             continue
-    raise zab.OutcomeUnknown(f"other clients keep changing {znodes.REASSIGN}")
+    raise zab.OutcomeUnknown(
+        f"{znodes.REASSIGN}: {TRIES_MAX} attempts failed, because other clients changed it or replies were lost"
+    )
 
 
 def origins(cluster: ClusterDescription, partitions: Iterable[TopicPartition]) -> Moves:
@@ -160,7 +162,7 @@ class Row:
     progress: Progress
     target: tuple[BrokerId, ...]
     behind: tuple[BrokerId, ...] = ()
-    """Target replicas that are not in the ISR yet."""
+    """During a reassignment: replicas of its target that are not live members of the ISR."""
 
 
 def progress(cluster: ClusterDescription, moves: Moves, asked: Iterable[TopicPartition]) -> list[Row]:
@@ -199,8 +201,8 @@ def moving(cluster: ClusterDescription, partitions: Iterable[TopicPartition] | N
 
 
 async def throttle(session: zab.Session, cluster: ClusterDescription, moves: Moves, bytes_per_s: int) -> None:
-    """Throttle a plan before it starts: the bytes sent by present replicas, and the bytes fetched by adding
-    replicas."""
+    """Throttle a plan before it starts. For each broker, `bytes_per_s` limits both the bytes that its present replicas
+    send to replicas outside the ISR, and the bytes that its adding replicas fetch."""
     sending: dict[str, set[tuple[int, int]]] = {}
     fetching: dict[str, set[tuple[int, int]]] = {}
     involved: set[BrokerId] = set()
@@ -234,7 +236,8 @@ async def _set_rates(session: zab.Session, brokers: Iterable[BrokerId], bytes_pe
 async def unthrottle(
     session: zab.Session, cluster: ClusterDescription, topics: Iterable[str], ending: Iterable[TopicPartition] = ()
 ) -> list[str]:
-    """Remove the throttles of topics. Also remove those of all brokers if nothing but `ending` is being reassigned.
+    """Remove the throttles of topics. Also remove those of all brokers if no partition outside `ending` is being
+    reassigned.
 
     Return the topics that were throttled.
     """

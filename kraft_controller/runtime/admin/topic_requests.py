@@ -64,8 +64,8 @@ async def plan_topic(
     below: Callable[[int], int],
     policy: Policy = Policy.SPREAD,
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Assign a new topic to the registered brokers. The default factor is three, or the number of brokers if there are
-    fewer."""
+    """Assign a new topic to the registered brokers. The default replication factor is three, or the number of brokers
+    if there are fewer."""
     brokers = await read_brokers(session)
     count = max(1, len(brokers))
     if factor is None:
@@ -116,7 +116,8 @@ async def check_name(session: zab.Session, name: str, listing: TopicListing | No
     why = wrong_with_name(name)
     if why is not None:
         raise InvalidName(why)
-    # Refuse this even if the topic's own node is gone: the new topic would inherit its remaining nodes.
+    # Refuse the name even if the old topic's node is gone: its configuration and the deletion request may remain, and
+    # would apply to the new topic.
     if await is_being_deleted(session, name):
         raise TopicExists(f"topic {name} is being deleted; wait until that is complete")
     if await session.exists(znodes.topic_path(name)) is not None:
@@ -229,8 +230,10 @@ async def add_partitions(
             await session.set(znodes.topic_path(name), znodes.topic(topic.id, grown), version=topic.version)
             return made
         except (zab.BadVersion, zab.NoNode, zab.OutcomeUnknown):
-            continue  # check the current topic
-    raise zab.OutcomeUnknown(f"other clients keep changing topic {name}")
+            continue  # read and check the topic again
+    raise zab.OutcomeUnknown(
+        f"topic {name}: {TRIES_MAX} attempts failed, because other clients changed it or replies were lost"
+    )
 
 
 async def _growth(
@@ -248,12 +251,12 @@ async def _growth(
         return dict(enumerate(rows, start=existing))
     if len(assignment) != total - existing:
         given, new = counted(len(assignment), "assignment"), counted(total - existing, "new partition")
-        raise InvalidReplicaAssignment(f"the assignment has {given} for {new}")
+        raise InvalidReplicaAssignment(f"{given} for {new}: each new partition needs one")
     made = {number: tuple(map(BrokerId, held)) for number, held in enumerate(assignment, start=existing)}
     check_manual(made, list(brokers), existing)
     if len(made[existing]) != len(first):
         raise InvalidReplicaAssignment(
-            f"existing partitions have {counted(len(first), 'replica')}: new ones need the same number"
+            f"the first partition has {counted(len(first), 'replica')}: new ones need the same number"
         )
     return made
 

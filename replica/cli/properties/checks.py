@@ -26,7 +26,9 @@ def of_letters(path: Path, raw: bytes) -> tuple[str, ...]:
     try:
         raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return (f"{path}, line {first}: bytes that are neither ASCII nor UTF-8: read as Latin-1, as Kafka does",)
+        return (
+            f"{path}, line {first}: non-ASCII letters: the file is not UTF-8, so it is read as Latin-1, as Kafka does",
+        )
     why = "non-ASCII letters: read as UTF-8, but Kafka reads Latin-1; \\uXXXX is unambiguous"
     return (f"{path}, line {first}: {why}",)
 
@@ -40,7 +42,7 @@ def log_dirs(source: PropertiesSource) -> tuple[Path, ...]:
     for one in named:
         place = Path(one).resolve()
         if place in seen:
-            subject = "it" if seen[place] == one else f"{one}, which is {seen[place]},"
+            subject = one if seen[place] == one else f"{one}, which is {seen[place]},"
             source.problem(key, f"{subject} is listed twice: remove one")
         elif place.exists() and not place.is_dir():
             source.problem(key, f"{one} is not a directory")
@@ -104,7 +106,9 @@ def _at_most(source: PropertiesSource, least: str, least_by_default: int, most: 
 def _advise(source: PropertiesSource, log: LogConfig) -> None:
     copies, insync = source.value("default.replication.factor", 1), log.min_insync_replicas
     if "default.replication.factor" not in source:
-        source.warnings.append("default.replication.factor is 1: records of a topic are lost with its broker")
+        source.warnings.append(
+            "default.replication.factor is 1: by default a partition is on one broker, and its records are lost with it"
+        )
     if insync > copies:
         source.warn(
             "min.insync.replicas",
@@ -114,7 +118,7 @@ def _advise(source: PropertiesSource, log: LogConfig) -> None:
     elif insync == copies > 1:
         source.warn(
             "min.insync.replicas",
-            "as many as default.replication.factor, so acks=all is rejected while any broker with a replica is down",
+            "equal to default.replication.factor, so acks=all is rejected while any replica is out of sync",
         )
     for key, most, why in (
         ("log.segment.bytes", log.segment_bytes, "a batch larger than a segment is rejected"),

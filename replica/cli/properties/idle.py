@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kraft_controller.core.configuration.config_keys import NO_CLEANER_BUFFERS, NO_KERBEROS, NO_THREADS, ONE_FORMAT
 from zab.config.key_table import ConfigKey
 from zab.config.key_table import ignored as _ignored
 from zab.config.values import INT_MAX, LONG_MAX, Convert, any_int, any_long, decimal, flag, text, whole
@@ -16,27 +17,23 @@ def ignored(name: str, default: str, why: str, *agreed: str, convert: Convert = 
     return _ignored(name, default, why, *((default, *agreed) if default else agreed), convert=convert)
 
 
-_NO_THREADS: Final = "there are no such threads: one event loop does the work"
 _KERNEL: Final = "the system's default is used"
 _NO_KRAFT: Final = "the store holds the metadata, as with ZooKeeper"
-_ONE_FORMAT: Final = "only the current record format is supported"
 _ONE_DIALECT: Final = "all brokers of a cluster must use the same protocol version"
-_NO_CLEANER_BUFFERS: Final = "the cleaner limits the number of keys of one round, not the bytes of its buffers"
-_PURGATORY: Final = "finished operations are forgotten at once"
+_PURGATORY: Final = "completed operations are removed from the purgatory at once"
 _WINDOWS: Final = "rates are measured without time windows"
 _NO_JMX: Final = "metrics are for Prometheus, at the port of `--operators`"
-_NO_KERBEROS: Final = "the mechanisms of SASL are PLAIN and SCRAM"
-_NO_TIERS: Final = "logs are stored in `log.dirs` only"
+_NO_TIERS: Final = "tiered storage is not supported: logs are stored in `log.dirs` only"
 
 IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
     "TLS, authentication and authorization": (
         ignored("ssl.protocol", "TLSv1.3", "`ssl.enabled.protocols` sets the versions", "TLS", "TLSv1.2"),
-        ignored("sasl.kerberos.service.name", "", _NO_KERBEROS),
-        ignored("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", _NO_KERBEROS),
-        ignored("sasl.kerberos.min.time.before.relogin", "60000", _NO_KERBEROS, convert=any_long),
-        ignored("sasl.kerberos.ticket.renew.jitter", "0.05", _NO_KERBEROS, convert=decimal),
-        ignored("sasl.kerberos.ticket.renew.window.factor", "0.8", _NO_KERBEROS, convert=decimal),
-        ignored("sasl.kerberos.principal.to.local.rules", "DEFAULT", _NO_KERBEROS),
+        ignored("sasl.kerberos.service.name", "", NO_KERBEROS),
+        ignored("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", NO_KERBEROS),
+        ignored("sasl.kerberos.min.time.before.relogin", "60000", NO_KERBEROS, convert=any_long),
+        ignored("sasl.kerberos.ticket.renew.jitter", "0.05", NO_KERBEROS, convert=decimal),
+        ignored("sasl.kerberos.ticket.renew.window.factor", "0.8", NO_KERBEROS, convert=decimal),
+        ignored("sasl.kerberos.principal.to.local.rules", "DEFAULT", NO_KERBEROS),
     ),
     "The store": (
         ignored("zookeeper.connection.timeout.ms", "18000", "the first connection may take 30 s", convert=any_int),
@@ -47,44 +44,44 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("zookeeper.metadata.migration.enable", "false", _NO_KRAFT, convert=flag),
     ),
     "Logs": (
-        ignored("num.recovery.threads.per.data.dir", "1", _NO_THREADS, convert=whole(1)),
+        ignored("num.recovery.threads.per.data.dir", "1", "logs are loaded one after the other", convert=whole(1)),
         ignored("num.replica.alter.log.dirs.threads", "", "logs are not moved between directories", convert=any_int),
         ignored("log.cleaner.threads", "1", "there is one cleaner thread", convert=whole(1)),
-        ignored("log.cleaner.dedupe.buffer.size", "134217728", _NO_CLEANER_BUFFERS, convert=whole((1 << 20) + 1, LONG_MAX)),
-        ignored("log.cleaner.io.buffer.size", "524288", _NO_CLEANER_BUFFERS, convert=whole(0)),
-        ignored("log.cleaner.io.buffer.load.factor", "0.9", _NO_CLEANER_BUFFERS, convert=decimal),
+        ignored("log.cleaner.dedupe.buffer.size", "134217728", NO_CLEANER_BUFFERS, convert=whole((1 << 20) + 1, LONG_MAX)),
+        ignored("log.cleaner.io.buffer.size", "524288", NO_CLEANER_BUFFERS, convert=whole(0)),
+        ignored("log.cleaner.io.buffer.load.factor", "0.9", NO_CLEANER_BUFFERS, convert=decimal),
         ignored("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308", "compaction is not throttled", convert=decimal),
-        ignored("log.flush.scheduler.interval.ms", str(LONG_MAX), "logs are checked each second", convert=any_long),
+        ignored("log.flush.scheduler.interval.ms", str(LONG_MAX), "each second the broker checks which logs are due for a flush", convert=any_long),
         ignored("log.flush.start.offset.checkpoint.interval.ms", "60000", "`log.flush.offset.checkpoint.interval.ms` applies to both", convert=whole(0)),
-        ignored("log.initial.task.delay.ms", "30000", "each task has its own interval", convert=whole(0, LONG_MAX)),
-        ignored("log.dir.failure.timeout.ms", "30000", "a failed disk is reported to the controller until it confirms", convert=whole(1, LONG_MAX)),
-        ignored("log.message.format.version", "3.0-IV1", _ONE_FORMAT),
-        ignored("log.message.downconversion.enable", "true", _ONE_FORMAT, convert=flag),
+        ignored("log.initial.task.delay.ms", "30000", "each task first runs after its own interval, and retention after at most 30 s", convert=whole(0, LONG_MAX)),
+        ignored("log.dir.failure.timeout.ms", "30000", "a failed log directory is reported through the store, without a time limit", convert=whole(1, LONG_MAX)),
+        ignored("log.message.format.version", "3.0-IV1", ONE_FORMAT),
+        ignored("log.message.downconversion.enable", "true", ONE_FORMAT, convert=flag),
         ignored("compression.gzip.level", "-1", "each codec's default level is used"),
         ignored("compression.lz4.level", "9", "each codec's default level is used"),
         ignored("compression.zstd.level", "3", "each codec's default level is used"),
         ignored("remote.log.storage.system.enable", "false", _NO_TIERS, convert=flag),
-        ignored("producer.id.expiration.check.interval.ms", "600000", "producers are checked every ten seconds", convert=whole(1)),
+        ignored("producer.id.expiration.check.interval.ms", "600000", "idle producers are removed by a check every ten seconds", convert=whole(1)),
     ),
     "Groups": (
         ignored("offsets.commit.required.acks", "-1", "a commit is acknowledged when all in-sync replicas have it"),
-        ignored("offsets.load.buffer.size", "5242880", "a coordinator reads its partition in parts of fixed size", convert=whole(1)),
+        ignored("offsets.load.buffer.size", "5242880", "a coordinator reads its partition in parts of 64 KiB", convert=whole(1)),
         ignored("offsets.topic.compression.codec", "0", "commits are small, and not compressed", convert=whole(0, 4)),
         ignored("group.coordinator.rebalance.protocols", "classic", "only the classic group protocol is supported"),
         ignored("group.coordinator.new.enable", "false", "only the classic group protocol is supported", convert=flag),
-        ignored("group.coordinator.threads", "1", _NO_THREADS, convert=whole(1)),
+        ignored("group.coordinator.threads", "1", NO_THREADS, convert=whole(1)),
     ),
     "Connections": (
-        ignored("queued.max.requests", "500", "each connection has its own limit", convert=whole(1)),
+        ignored("queued.max.requests", "500", "each connection has its own limit of queued requests", convert=whole(1)),
         ignored("max.connections.per.ip.overrides", "", "`max.connections.per.ip` applies to every address"),
         ignored("max.connection.creation.rate", str(INT_MAX), "the number of connections is limited, not their rate", convert=whole(0)),
-        ignored("max.request.partition.size.limit", "2000", "other limits bound such requests", convert=whole(1)),
+        ignored("max.request.partition.size.limit", "2000", "it limits DescribeTopicPartitions requests, which are not supported", convert=whole(1)),
         ignored("socket.send.buffer.bytes", "102400", _KERNEL, "-1", convert=any_int),
         ignored("socket.receive.buffer.bytes", "102400", _KERNEL, "-1", convert=any_int),
         ignored("socket.listen.backlog.size", "50", _KERNEL, convert=whole(1)),
-        ignored("num.network.threads", "3", _NO_THREADS, convert=whole(1)),
-        ignored("num.io.threads", "8", _NO_THREADS, convert=whole(1)),
-        ignored("background.threads", "10", _NO_THREADS, convert=whole(1)),
+        ignored("num.network.threads", "3", NO_THREADS, convert=whole(1)),
+        ignored("num.io.threads", "8", NO_THREADS, convert=whole(1)),
+        ignored("background.threads", "10", NO_THREADS, convert=whole(1)),
         ignored("request.timeout.ms", "30000", "requests between brokers have their own timeouts", convert=any_int),
         ignored("fetch.purgatory.purge.interval.requests", "1000", _PURGATORY, convert=any_int),
         ignored("producer.purgatory.purge.interval.requests", "1000", _PURGATORY, convert=any_int),
@@ -117,7 +114,7 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("metrics.recording.level", "INFO", _NO_JMX),
     ),
     "Transactions": (
-        ignored("transaction.state.log.load.buffer.size", "5242880", "the topic is read in parts of 64 KiB", convert=whole(1)),
+        ignored("transaction.state.log.load.buffer.size", "5242880", "a coordinator reads its partition in parts of 64 KiB", convert=whole(1)),
         ignored("transaction.partition.verification.enable", "true", "see [transactions](../protocol/transactions.md)", convert=flag),
     ),
 }  # fmt: skip

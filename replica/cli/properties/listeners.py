@@ -56,7 +56,8 @@ def _listener(source: PropertiesSource, address: Address, protocol: str, adverti
     name = address.name
     if name != CONTROLLER and protocol not in PROTOCOLS:
         source.problem(
-            LISTENERS, f"the protocol of {name} is unknown; set {PROTOCOL_MAP} to {name}:one of {', '.join(PROTOCOLS)}"
+            LISTENERS,
+            f"the protocol of {name} is unknown; add {name}:PROTOCOL to {PROTOCOL_MAP}: one of {', '.join(PROTOCOLS)}",
         )
     tls = source.attempt(tls_of, name) if protocol.endswith("SSL") else None
     sasl = source.attempt(sasl_of, name) if protocol.startswith("SASL") else None
@@ -103,7 +104,7 @@ def _protocols(source: PropertiesSource) -> dict[str, str]:
     for pair in _listed(source.text(PROTOCOL_MAP)):
         name, colon, protocol = (part.strip().upper() for part in pair.partition(":"))
         if not colon or not name or protocol not in PROTOCOLS:
-            source.problem(PROTOCOL_MAP, f"{pair!r}: expected NAME:PROTOCOL, with a protocol of {', '.join(PROTOCOLS)}")
+            source.problem(PROTOCOL_MAP, f"{pair!r}: expected NAME:PROTOCOL, with one of {', '.join(PROTOCOLS)}")
         elif made.setdefault(name, protocol) != protocol:
             source.problem(PROTOCOL_MAP, f"{name} is listed twice, as {made[name]} and as {protocol}; remove one")
     return made
@@ -119,7 +120,7 @@ def _addresses(source: PropertiesSource, key: str, text: str) -> dict[str, Addre
         host, colon, port = address.rpartition(":")
         name = name.strip().upper()
         if not name or not separator or not colon or not _is_port(port) or not _is_host(host):
-            source.problem(key, f"{one!r}: expected {_FORM}, with a port from 0 to 65535; IPv6 is [::1]")
+            source.problem(key, f"{one!r}: expected {_FORM}, with a port from 0 to 65535; IPv6 is written [::1]")
         elif name in made:
             source.problem(key, f"listener {name} is listed twice; use different names")
         else:

@@ -92,7 +92,7 @@ class Plan:
     effective: Mapping[str, str] = {}
     """The settings of the file and the overrides that have an effect, by key; secrets are masked."""
     operators_hosts: frozenset[str] = frozenset()
-    """Host names that requests to the port of `--operators` may have."""
+    """Host names that the header `Host` of a request to the port of `--operators` may have."""
 
 
 def read_plan(path: Path, overrides: Mapping[str, str]) -> Plan:

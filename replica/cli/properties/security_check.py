@@ -1,4 +1,4 @@
-"""Warnings about settings that are valid but less secure than intended, or so strict that brokers cannot connect."""
+"""Warnings about valid settings that are insecure, keep brokers or clients from connecting, or have no effect."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def _commands(
     risk = "any client that reaches listener CONTROLLER can send commands to this broker, for example delete its logs"
     if controller.protocol == PLAINTEXT:
         source.warn(
-            PROTOCOL_MAP, f"{risk}: set the protocol of {controller.name} to that of the brokers, {brokers.protocol}"
+            PROTOCOL_MAP,
+            f"{risk}: set the protocol of {controller.name} to that of the inter-broker listener, {brokers.protocol}",
         )
     else:
         key = _key(source, brokers if _is_as(brokers, controller) else controller, _CLIENT_AUTH)
@@ -146,7 +147,7 @@ def _anybodys_certificate(source: PropertiesSource, listener: Listener) -> None:
         source.warn(
             key,
             f"ssl.truststore.location is not set, so listener {listener.name} accepts every certificate that an "
-            "authority of the operating system has signed: set the accepted authorities",
+            "authority trusted by the operating system has signed: set the accepted authorities",
         )
 
 

@@ -1,4 +1,4 @@
-"""The keys about security: TLS and SASL of each listener, and between brokers.
+"""The keys about security: TLS and SASL of each listener and between brokers, and authorization.
 
 Ignoring one of these keys could make the broker less secure than its file demands, so an unknown one is an error, not a
 warning.
@@ -47,7 +47,7 @@ HARMLESS: Final = frozenset({
     "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class",
 })  # fmt: skip
-"""Keys of Java's security, or of mechanisms that are refused anyway. Ignoring them is safe."""
+"""Keys that may be ignored safely, such as those of Java's libraries, or of Kerberos, which is refused anyway."""
 SENSITIVE: Final = (
     "ssl.", "sasl.", "zookeeper.ssl.", "zookeeper.sasl.", "authorizer.", "principal.builder.", "security.providers",
     "alter.config.policy.", "create.topic.policy.", "client.quota.callback.",
@@ -55,7 +55,8 @@ SENSITIVE: Final = (
 
 
 def check_sensitive(source: PropertiesSource, known: Collection[str], listeners: Collection[str]) -> frozenset[str]:
-    """Return the known keys for single listeners. Record a problem for each unknown key about security."""
+    """Return the known keys for single listeners. Record a problem for each key of an unknown listener, and for each
+    unknown key about security."""
     understood = set()
     for key in source.entries:
         if key.startswith("listener.name."):
@@ -102,7 +103,7 @@ def tls_of(source: PropertiesSource, listener: str) -> ssl.SSLContext:
 
 
 def client_tls(scope: Scope, prefix: str = "ssl.") -> ssl.SSLContext:
-    """Make the TLS context for connections to others. Raise all mistakes together."""
+    """Make the TLS context for connections to other brokers or to the store."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _load(scope, context, prefix)
     if not scope.text(f"{prefix}truststore.location"):
@@ -154,7 +155,9 @@ def _store(scope: Scope, prefix: str, which: str, location: str) -> StoreFile:
     if which == "keystore":
         own = scope.text(f"{prefix}key.password") or None
         if own is not None and password is not None and own != password:
-            raise scope.wrong(f"{prefix}key.password", "the key and its store must have the same password")
+            raise scope.wrong(
+                f"{prefix}key.password", "the private key and its keystore file must have the same password"
+            )
         password = password or own
     kind = scope.text(f"{prefix}{which}.type").upper()
     return StoreFile(location, password, kind or None)
@@ -211,7 +214,10 @@ def sasl_of(source: PropertiesSource, listener: str) -> SaslSettings:
 
 
 def _lifetime_ms(scope: Scope, mechanisms: tuple[str, ...]) -> int:
-    """Return the shortest lifetime of any mechanism: re-authenticating early is safe, re-authenticating late is not."""
+    """Return the shortest session lifetime that the file sets for the listener or one of its mechanisms; 0 if none.
+
+    Kafka has one for each mechanism. Here all have the shortest: re-authenticating early is safe, late is not.
+    """
     key = "connections.max.reauth.ms"
     found = []
     for name in (key, *(f"{mechanism.lower()}.{key}" for mechanism in mechanisms)):
@@ -232,8 +238,8 @@ def _login(source: PropertiesSource, listener: str, mechanism: str) -> Mapping[s
 
 
 def login_options(source: ConfigSource, key: str) -> Mapping[str, str]:
-    """Return the options of a login module in Java's format, `class.Name required name="value" ...;`. If the key is not
-    set, return none."""
+    """Return the options of a login module in Java's format, `class.Name required name="value" ...;`. Return
+    an empty mapping if the key is not set."""
     text = source.text(key)
     if not text:
         return {}
@@ -247,7 +253,7 @@ def login_options(source: ConfigSource, key: str) -> Mapping[str, str]:
 
 
 def identity_of(source: PropertiesSource, listener: str) -> Identity:
-    """Return this broker's identity for the listener of this name at other brokers."""
+    """Return the identity with which this broker authenticates at this listener of other brokers."""
     key = "sasl.mechanism.inter.broker.protocol"
     mechanism = source.text(key)
     if mechanism not in MECHANISMS:

@@ -20,13 +20,14 @@ def is_rack_aware(value: str) -> bool:
 
 
 def idle(value: str) -> float:
-    """Return the idle time in s; -1: unlimited. It must exceed the 100 ms by which Kafka delays a failed login."""
+    """Return the idle time in seconds; infinity for -1. As in Kafka, it must exceed 100 ms, the default delay of a
+    failed login."""
     number = unbounded_or(101)(value)
     return inf if number < 0 else number / 1000
 
 
 def topic_setting(name: str) -> Convert:
-    """Return a converter with the rule of the dynamic broker setting of this name, a default of topics."""
+    """Return a converter that checks the value like the dynamic broker setting of this name, and keeps it as text."""
     row = BROKER[name]
 
     def convert(value: str) -> Any:

@@ -49,15 +49,15 @@ class GroupMetadata:
     """The member id of the leader; None if the group is empty."""
     members: GroupMembers = field(factory=GroupMembers)
     unsynced: dict[str, None] = field(factory=dict)
-    """Members of this generation that have not sent SyncGroup."""
+    """The members that have joined this generation, but have not sent SyncGroup yet."""
     assigning: int | None = None
-    """The generation whose assignment is being written; None if no assignment is."""
+    """The generation whose assignment is being written, or None."""
     initial_delay: InitialDelay | None = None
     """Set only during the initial rebalance delay."""
     subscribed: frozenset[str] | None = frozenset()
     """The topics that this generation's members subscribe to; None: unknown."""
     saved_at: int = -1
-    """The offset of the group's newest record in the offsets topic; -1 if it has none."""
+    """The offset of the newest group metadata record in the offsets topic; -1 if there is none, or it was deleted."""
     offsets: GroupOffsets = field(factory=GroupOffsets)
 
     def transition_to(self, state: GroupState, now: int) -> StateChanged:
@@ -68,7 +68,11 @@ class GroupMetadata:
         return changed
 
     def member_error(self, identity: GroupIdentity) -> ErrorCode | None:
-        """Return the error if the sender is not the member that it names, or not any more."""
+        """Return the error for a request in the name of a member, or None.
+
+        FENCED_INSTANCE_ID   the static instance has another member id now
+        UNKNOWN_MEMBER_ID    the group has no such instance or member
+        """
         if identity.instance is not None:
             current = self.members.statics.get(identity.instance)
             if current is not None and current != identity.member:
@@ -105,7 +109,8 @@ class GroupMetadata:
             self.unsynced[new] = None
 
     def understands(self, protocol_type: str, protocols: tuple[SupportedProtocol, ...]) -> bool:
-        """Return whether a member with this protocol type and these protocols shares a protocol with all members."""
+        """Return whether a member with this protocol type and these protocols may join. Neither may be empty. The group
+        must be empty, or have this type and a protocol that the new member and all others support."""
         if not protocol_type or not protocols:
             return False
         if self.state is GroupState.EMPTY or not self.members:

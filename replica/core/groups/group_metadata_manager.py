@@ -19,7 +19,7 @@ E: TypeAlias = ErrorCode
 
 
 class GroupMetadataManager:
-    """Keeps groups by id, and writes their records."""
+    """Adds and removes groups, writes their records, and applies transaction markers to their offsets."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class GroupMetadataManager:
         self._open_groups.setdefault((group.partition, producer), {})[group.id] = None
 
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
-        """Apply or drop the offsets that the producer committed before its marker at `offset`; while the partition is
-        being loaded, at the end of the load."""
+        """Apply or drop the offsets that the producer committed before its marker at `offset`. If the partition is
+        being loaded, do so at the end of the load."""
         loading = self._topic.found_in(partition)
         if loading is not None:
             loading.ended.append((offset, producer, committed))
@@ -129,10 +129,10 @@ _GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
 
 
 def commit_error(error: ErrorCode) -> ErrorCode:
-    """Translate a write error for a client that commits offsets."""
+    """Translate a write error for a client that commits or deletes offsets, or deletes a group."""
     return _COMMIT_ERRORS.get(error, error)
 
 
 def group_error(error: ErrorCode) -> ErrorCode:
-    """Translate a write error for the members of a group whose assignment could not be written."""
+    """Translate the error of a failed write of group metadata for the members of the group."""
     return _GROUP_ERRORS.get(error, error)

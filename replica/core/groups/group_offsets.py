@@ -20,12 +20,12 @@ class OpenTransaction:
     """The offsets that a producer has committed in its open transaction."""
 
     safe: dict[TopicPartition, OffsetAndMetadata] = field(factory=dict)
-    """The newest recorded offset of each partition."""
+    """The newest offset of each partition whose write succeeded."""
     writing: dict[TopicPartition, int] = field(factory=dict)
     """The number of pending writes for each partition."""
     ends: list[tuple[int, bool]] = field(factory=list)
-    """Transactions of this producer that ended while writes were pending: the marker's offset, and whether it
-    committed."""
+    """Transactions of this producer that ended while writes were pending: the marker's offset, and whether the
+    transaction committed."""
 
     def wrote(self, where: TopicPartition) -> None:
         left = self.writing[where] - 1
@@ -41,11 +41,13 @@ class GroupOffsets:
 
     positions: dict[TopicPartition, OffsetAndMetadata] = field(factory=dict)
     on_the_way: dict[TopicPartition, int] = field(factory=dict)
-    """The number of pending changes of each partition: being written, or waiting for the end of a transaction."""
+    """The number of pending changes of each partition's offset: commits and deletions that are being written, and
+    commits that wait for the end of a transaction."""
     _open: dict[int, OpenTransaction] = field(factory=dict)
-    """The transactions that have not ended, by producer."""
+    """The transactions that have not ended, or have pending writes, by producer id."""
     _dropped: dict[TopicPartition, int] = field(factory=dict)
-    """The offset of the newest tombstone of a partition, while an older commit of it may still be reported."""
+    """The offset of each partition's newest tombstone. Kept while changes of the partition's offset are pending: a
+    commit that is older than the tombstone must not restore the deleted offset."""
 
     def __bool__(self) -> bool:
         return bool(self.positions or self.on_the_way)
@@ -81,7 +83,7 @@ class GroupOffsets:
             writing[partition] = writing.get(partition, 0) + 1
 
     def kept_in(self, producer: int, where: TopicPartition, position: OffsetAndMetadata, written: int) -> None:
-        """Handle a successful write in a transaction, whose marker may have been reported before."""
+        """Handle a successful write in a transaction. The transaction's marker may have been reported earlier."""
         known = self._open[producer]
         known.wrote(where)
         ended = next((committed for at, committed in sorted(known.ends) if at > written), None)
@@ -104,7 +106,7 @@ class GroupOffsets:
         self._tidy(producer)
 
     def end_of(self, producer: int, committed: bool, at: int) -> None:
-        """Apply or drop the offsets that were recorded before the producer's marker at `at`."""
+        """Apply or drop the offsets that were written before the producer's marker at offset `at`."""
         known = self._open.get(producer)
         if known is None:
             return
@@ -150,7 +152,8 @@ class GroupOffsets:
     ) -> Iterator[TopicPartition]:
         """Yield the partitions with expired offsets, except those of `subscribed` topics or with pending changes.
 
-        `base` returns the time from which the age of an offset counts.
+        `base` returns the time from which the age of an offset counts. An offset with an expiration time
+        of its own expires at that time instead.
         """
         for where, position in self.positions.items():
             if where.topic in subscribed or where in self.on_the_way:

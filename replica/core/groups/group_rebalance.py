@@ -65,8 +65,8 @@ class GroupRebalance:
             self.begin(group, Cause.TOO_LARGE, why, now)
 
     def dismiss(self, group: GroupMetadata, now: int) -> None:
-        """Drop a group that moved to another coordinator. Pending requests get NOT_COORDINATOR, so members look up the
-        new coordinator."""
+        """Drop a group whose partition this broker gives up. Pending JoinGroups and SyncGroups get NOT_COORDINATOR, so
+        members look up the coordinator again."""
         for member in group.members.values():
             if member.joining is not None:
                 self._outbox.answer(member.joining, Joined(E.NOT_COORDINATOR, member=member.id))
@@ -89,8 +89,8 @@ class GroupRebalance:
             self.begin(group, cause, why, now)
 
     def begin(self, group: GroupMetadata, cause: Cause, why: str, now: int) -> None:
-        """Begin a rebalance. Members may join again until the longest of their rebalance timeouts has passed; if the
-        group was empty, until the initial delay has passed."""
+        """Begin a rebalance. It completes when all members have joined, or when the longest of their rebalance timeouts
+        has passed. If the group was empty, it completes after the initial delay, which further joins extend."""
         self._outbox.note(Rebalancing(group.id, cause, why, group.generation))
         if group.state is S.COMPLETING_REBALANCE:
             self._take_back(group, E.REBALANCE_IN_PROGRESS, now)
@@ -120,7 +120,7 @@ class GroupRebalance:
     # -- all members join ---------------------------------------------------------------------------------
 
     def try_complete(self, group: GroupMetadata, now: int) -> None:
-        """Complete the rebalance if every member has joined and there is no initial delay."""
+        """Complete the rebalance if all members have joined, no pending one is awaited, and no initial delay runs."""
         if group.state is S.PREPARING_REBALANCE and group.initial_delay is None and group.members.all_joined:
             self.complete(group, now)
 
@@ -137,8 +137,8 @@ class GroupRebalance:
         self.complete(group, now)
 
     def complete(self, group: GroupMetadata, now: int) -> None:
-        """Begin the next generation with the members that have joined, and with absent static members. If only absent
-        static members are left, wait again."""
+        """Remove the dynamic members that have not joined, and begin the next generation with the other members. If
+        only absent static members are left, wait again. If no member is left, the group becomes Empty."""
         for member in [each for each in group.members.values() if each.joining is None and each.instance is None]:
             why = "it did not join again in time"
             self._outbox.note(MemberDropped(group.id, member.id, why))
@@ -202,7 +202,7 @@ class GroupRebalance:
     # -- the leader's assignment -------------------------------------------------------------------------
 
     def assign(self, group: GroupMetadata, assignments: dict[str, bytes], now: int) -> None:
-        """Write the leader's assignments. Members that it omits get an empty one."""
+        """Write the leader's assignments. Members that the leader omits get an empty assignment."""
         if group.assigning == group.generation:
             return  # a repeated request: the first one's assignments are being written
         generation = group.assigning = group.generation
@@ -251,7 +251,7 @@ class GroupRebalance:
     # -- leaving members ---------------------------------------------------------------------------------
 
     def drop(self, group: GroupMetadata, member: MemberMetadata) -> None:
-        """Remove a member, and answer its requests with UNKNOWN_MEMBER_ID, so that it joins again if it is alive."""
+        """Remove a member. Its pending requests get UNKNOWN_MEMBER_ID, so the member joins again if it is alive."""
         if member.joining is not None:
             self._outbox.answer(member.joining, Joined(E.UNKNOWN_MEMBER_ID))
             member.joining = None
@@ -262,7 +262,8 @@ class GroupRebalance:
         group.remove(member)
 
     def remove(self, group: GroupMetadata, member: MemberMetadata, cause: Cause, why: str, now: int) -> None:
-        """Remove a member that left or expired, and begin a rebalance."""
+        """Remove a member that left or expired. Begin a rebalance, unless members are already joining: then complete it
+        if all others have joined."""
         self.drop(group, member)
         self.maybe_begin(group, cause, why, now)
         self.try_complete(group, now)

@@ -46,8 +46,8 @@ class Cause(Enum):
     LEADER_REJOINED = "leader-rejoined"
     """The leader joined again: it wants a new assignment, for example after partitions were added."""
     STATIC_MEMBER_REPLACED = "static-member-replaced"
-    """A static instance joined under a new member id, and changed the group's protocol or joined before the
-    assignment."""
+    """A static member restarted: while the group was CompletingRebalance, or with protocols that change the group's
+    choice of a protocol."""
     MEMBER_LEFT = "member-left"
     SESSION_EXPIRED = "session-expired"
     """A member sent no heartbeat within its session timeout, or its first join was not answered in time."""

@@ -1,7 +1,8 @@
 """The deadlines of all groups in one heap. Postponing a deadline, as each heartbeat does, only changes a dict entry.
 
-A heap entry may be earlier than its timer's deadline, which was postponed since. Such an entry is pushed again when it
-is due. No entry is later than the deadline.
+Each timer has one current heap entry, which is never later than the timer's deadline. The entry is earlier if the
+deadline was postponed after the push. Then, when the entry is due, an entry with the deadline replaces it. All other
+entries are outdated, and are ignored.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import NamedTuple
 
 
 class TimerKind(IntEnum):
+    """The kinds of timers, each with the event that its expiry reports."""
+
     SESSION = 0
     """A member sent no heartbeat within its session timeout, or its first join was not answered in time."""
     PENDING = 1
@@ -35,7 +38,7 @@ class GroupTimers:
         self._due: dict[GroupTimer, int] = {}
         """The deadline of each active timer."""
         self._queued: dict[GroupTimer, int] = {}
-        """The time of each timer's earliest heap entry, which is never later than its deadline."""
+        """The time of each timer's current heap entry. It is never later than the timer's deadline."""
         self._heap: list[tuple[int, GroupTimer]] = []
 
     def __contains__(self, timer: GroupTimer) -> bool:
@@ -76,7 +79,7 @@ class GroupTimers:
             heappush(self._heap, (due, timer))
 
     def _drop_stale(self) -> None:
-        """Remove entries at the top whose timer was cleared, or has an earlier entry."""
+        """Remove outdated entries, and entries of cleared timers, from the top of the heap."""
         while self._heap:
             when, timer = self._heap[0]
             if self._queued.get(timer) == when:

@@ -1,4 +1,5 @@
-"""The memory that group members use. A client that sends much and disconnects remains a member for a session timeout.
+"""The estimated memory of group members. It is limited, because a client that sends a large JoinGroup and disconnects
+remains a member until its session expires.
 
 `MemberMemory` holds the sum over all groups. Each group updates the sum when its members change.
 """
@@ -16,7 +17,7 @@ CHARACTER_BYTES: Final = 4
 characters."""
 PROTOCOL_BYTES: Final = 256
 MEMBER_BYTES: Final = 2_048
-"""The bytes of a member without its names, metadata and assignment."""
+"""The bytes of a member without its names, protocols and assignment."""
 
 
 @define(eq=False)
@@ -35,7 +36,7 @@ def of_protocols(protocols: tuple[SupportedProtocol, ...]) -> int:
 
 
 def of_join(ask: Join, ident: str) -> int:
-    """Return the memory that the member will use under this id, without an assignment."""
+    """Return the memory in bytes that the member will use under this id, without an assignment."""
     return (
         MEMBER_BYTES
         + of_words(ident, ask.identity.instance, ask.client_id, ask.client_host)
@@ -44,5 +45,6 @@ def of_join(ask: Join, ident: str) -> int:
 
 
 def of_request(ask: Join) -> int:
-    """Return the memory of the whole request. The group may keep its name and the protocol type."""
+    """Return the memory in bytes that a JoinGroup may take: that of the member, and of the group id and the protocol
+    type, which a new group keeps."""
     return of_join(ask, ask.identity.member) + of_words(ask.identity.group, ask.protocol_type)

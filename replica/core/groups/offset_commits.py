@@ -1,4 +1,5 @@
-"""Commits and fetches of offsets. An offset is visible only when its record is committed."""
+"""Commits and fetches of offsets. An offset is visible when its record is committed; if it was committed in a
+transaction, when the transaction has committed, too."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ class OffsetCommits:
     def on_commit_in_transaction(
         self, group: GroupMetadata, ticket: Ticket, ask: CommitInTransaction, now: int
     ) -> None:
-        """Handle TxnOffsetCommit: answer when the offsets are recorded. They apply when the transaction commits."""
+        """Handle TxnOffsetCommit: answer when the records are committed. The offsets apply when the transaction
+        commits."""
         if (error := refusal_in_transaction(group, ask.identity)) is not None:
             self._outbox.answer(ticket, Committed(dict.fromkeys(ask.positions, error)))
             return
@@ -121,7 +123,7 @@ class OffsetCommits:
 
 
 def refusal(group: GroupMetadata, identity: GroupIdentity) -> E | None:
-    """Return the error for a commit. Clients that are not members may commit while the group is empty."""
+    """Return the error for a commit, or None. Clients that are not members may commit while the group is empty."""
     if identity.generation < 0 and group.state is S.EMPTY:
         return None
     if (error := group.member_error(identity)) is not None:
@@ -134,8 +136,8 @@ def refusal(group: GroupMetadata, identity: GroupIdentity) -> E | None:
 
 
 def refusal_in_transaction(group: GroupMetadata, identity: GroupIdentity) -> E | None:
-    """Return the error for a commit in a transaction. A client without a member id is fenced only by its producer
-    epoch."""
+    """Return the error for a commit in a transaction, or None. A client that names no member is fenced only by its
+    producer epoch."""
     if identity.generation < 0 and group.state is S.EMPTY:
         return None
     if not names_member(identity):

@@ -13,9 +13,9 @@ _POWERS: Final = tuple(pow(31, exponent, _WORD) for exponent in range(_RUN, -1, 
 
 
 def java_hash(text: str) -> int:
-    """Return Java's `String.hashCode`, which counts UTF-16 code units.
+    """Return Java's `String.hashCode`, which is computed from UTF-16 code units.
 
-    It processes a run of units at a time, because a client may send thousands of names of 32 KB.
+    For speed, `_RUN` units are processed at a time: a client may send thousands of names of 32 KB.
     """
     raw = text.encode("utf-16-be", "surrogatepass")
     units = unpack(f">{len(raw) // 2}H", raw)

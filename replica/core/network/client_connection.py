@@ -3,11 +3,11 @@
 Requests are executed one at a time, and responses are sent in the order of the requests. Two kinds of producers need
 more:
 
-- A Produce with acks=all is a replicated write. Once its records have offsets, the next request may be executed, so the
-  producer's next batch is written while the first one is replicated. Responses stay in order. A request of another kind
-  is executed only when all earlier writes are answered, so clients read their own writes.
-- A client with acks=0 may close its connection right after its last request. All requests that arrived before are
-  executed, except those that only wait on behalf of the client: fetches, and waits for other group members.
+- A Produce with acks=all is a replicated write. Once its records have offsets, the next replicated write may be
+  executed, so the producer's next batch is written while the first one is replicated. Responses stay in order. A
+  request of another kind is executed only when all earlier writes are answered, so clients read their own writes.
+- A client with acks=0 may close its connection right after its last request. The requests that arrived before are still
+  executed, except long polls: Fetch, JoinGroup and SyncGroup.
 
 The object does no I/O. The caller gives it request frames and responses, and takes the frames to send.
 """
@@ -55,7 +55,7 @@ class AuthenticationState(Protocol):
 
 @define(eq=False)
 class PendingWrite:
-    """A replicated write without a response.
+    """A replicated write whose response is not queued yet.
 
     size        bytes of its request
     cancel      stops waiting for replicas
@@ -83,7 +83,7 @@ class ClientConnection:
     ) -> None:
         self.limits = limits
         self.memory = memory
-        """The memory that all connections of the listener share. It includes `held_bytes` and `unsent_bytes` until
+        """The memory used by all connections of the listener. It includes `held_bytes` and `unsent_bytes` until
         `close`."""
         self._authentication = authentication
         """The SASL authentication; None if the listener does not use SASL."""
@@ -93,7 +93,7 @@ class ClientConnection:
         self.held_bytes = 0
         """Bytes of all requests that are queued or in progress."""
         self.in_progress = 0
-        """The number of requests that started and have no response yet."""
+        """The number of requests that have started, but not ended: see `respond`."""
         self.executing: RequestKind | None = None
         """The kind of the request that blocks the next one; None if no request does. The connection's task sets None
         when the request is answered, or is a placed write."""
@@ -102,7 +102,8 @@ class ClientConnection:
         self.client_left = False
         """True if the client has closed its sending side. It may still read."""
         self.muted_until = 0.0
-        """The end of a quota's throttle time. Clients before Kafka 2.0 do not observe it themselves."""
+        """The end of the newest throttle time, in seconds of the caller's clock. Until then no request starts,
+        unless the client has left: clients before Kafka 2.0 do not observe throttle times themselves."""
         self.unsent: list[bytes] = []
         """Responses to send, in order."""
         self.unsent_bytes = 0
@@ -134,7 +135,7 @@ class ClientConnection:
 
     @property
     def is_full(self) -> bool:
-        """True while the broker must not read from this client."""
+        """True while this connection has too many requests, or bytes of requests, to read more from its client."""
         limits = self.limits
         return len(self.queued) > limits.waiting_max or self.held_bytes > limits.waiting_bytes_max
 
@@ -226,7 +227,7 @@ class ClientConnection:
     # -- the end -------------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Record that the client sends no more requests, and stop waiting on its behalf."""
+        """Record that the client sends no more requests, and stop waiting for the replicas of its writes."""
         self.client_left = True
         for write in self.pending_writes:
             if write.is_placed:
@@ -234,7 +235,7 @@ class ClientConnection:
 
     @property
     def is_worked_off(self) -> bool:
-        """True when no request is left to execute. Long polls of a client that has left do not count."""
+        """True when no request is left to execute. A long poll in progress does not count if the client has left."""
         if self.queued:
             return False
         return self.executing is None or (self.client_left and self.executing is RequestKind.LONG_POLL)

@@ -1,8 +1,8 @@
 """Client quotas: the rates of producers and consumers, and the waiting time of a client that exceeds its rate.
 
 A rate is configured for a user, for a client id, or for both, by name or as a default. The rate of the first matching
-level in `LEVELS` applies. A user's rate limits all clients of that user together, and likewise for a client id. A
-default gives each user or client id a rate of its own.
+level in `LEVELS` applies. A user's rate limits all clients of that user together; a client id's rate limits all clients
+with that id together. A default gives each user or client id a rate of its own.
 
 A request is executed even if it exceeds the rate; the client waits afterwards. A client that was idle may use as much
 at once as its rate allows in `burst_ms`.
@@ -35,7 +35,8 @@ class QuotaClient:
 
 
 Entity = tuple[str | None, str | None]
-"""User and client id of a quota. None matches any; `DEFAULT` gives each one a rate of its own."""
+"""User and client id of a quota. None: all users or client ids share the rate. `DEFAULT`: each has the rate for
+itself."""
 
 LEVELS: Final[tuple[Callable[[QuotaClient], Entity], ...]] = (
     lambda client: (client.user, client.client),
@@ -52,14 +53,14 @@ LEVELS: Final[tuple[Callable[[QuotaClient], Entity], ...]] = (
 
 @frozen
 class ClientQuotaLimits:
-    """The bounds of quotas."""
+    """The limits of bursts, waits and tracked entities."""
 
     burst_ms: int = 1_000
     """An idle client may use as much at once as its rate allows in this time."""
     wait_ms_max: int = 30_000
     """The longest wait after one request. The remainder is added to the next wait."""
     sharers_max: int = 10_000
-    """The maximum number of users and clients whose use is tracked, counted once for each type of quota."""
+    """The maximum number of entities whose use is tracked. An entity counts once for each type of quota."""
 
 
 @define
@@ -105,7 +106,7 @@ class ClientQuotaManager:
         rate, sharer = found
         debt = self._debts.pop((kind, sharer), None) or _Debt()
         if len(self._debts) >= self.limits.sharers_max:
-            # Clients may invent client ids, so the entity that was idle longest is dropped.
+            # Clients may invent client ids, so the number of entities is limited: drop the one that was idle longest.
             del self._debts[next(iter(self._debts))]
         self._debts[kind, sharer] = debt
         debt.owed, debt.at_ms = debt.left(rate, now) + size, max(now, debt.at_ms)

@@ -16,22 +16,26 @@ class ConnectionLimits:
     first_request_bytes_max  size of one request before the connection is authenticated, on a listener with SASL
     connections_max          `max.connections`: connections of one listener
     connections_per_host_max `max.connections.per.ip`: connections from one address
-    descriptors_max          a connection with this file descriptor number or a higher one is closed: those are reserved
-                             for logs
-    controllers_max          connections of the control plane listener; each other broker opens one or two
+    descriptors_max          a connection with this file descriptor number or a higher one is closed: these descriptors
+                             are reserved for logs
+    controllers_max          connections of the control plane listener, which only controllers use
     idle_s                   `connections.max.idle.ms`: time without a request before an idle connection is closed
     waiting_max              queued requests of one connection; above it, the broker stops reading from it
     waiting_bytes_max        bytes of the requests of one connection that are queued or in progress; above it, the
                              broker stops reading from it
-    ahead_max                writes of one connection that wait for replicas while later requests are executed; Kafka's
-                             brokers execute one request at a time
-    waiting_bytes_total_max  `queued.max.request.bytes`: bytes of the requests of all connections that are queued or in
-                             progress; the same limit applies to requests that have arrived in part
-    unsent_bytes_max         unsent responses of one connection; above it, the broker executes none of its requests
-    unsent_bytes_total_max   unsent responses of all connections; fetch responses shrink as this limit approaches
-    stalled_s                time after which a client that receives no bytes of its responses is disconnected
+    ahead_max                replicated writes of one connection that are executed before the first one is answered;
+                             Kafka's brokers execute one request of a connection at a time
+    waiting_bytes_total_max  `queued.max.request.bytes`: bytes of the requests of all connections of one listener that
+                             are queued or in progress; above it, the broker stops reading from a connection after its
+                             next request; the same limit applies separately to requests that have arrived in part
+    unsent_bytes_max         bytes of the unsent responses of one connection; above it, the broker starts none of its
+                             requests
+    unsent_bytes_total_max   bytes of the unsent responses of all connections of one listener; fetch responses shrink as
+                             this limit approaches
+    stalled_s                time in which a client must accept `receive_bytes` of its responses; otherwise it is
+                             disconnected. The requests of a client that has left must end in this time, too
     handshake_s              time limit of a TLS handshake
-    receive_bytes            bytes of one read
+    receive_bytes            bytes of one read, unless a larger request arrives, and of one write
     """
 
     request_bytes_max: int = 100 * MIB

@@ -23,7 +23,7 @@ class PartialRequestHolder(Protocol):
 class PartialRequests:
     """Requests that have arrived in part.
 
-    If they exceed the limit together, the connection with the oldest one is closed: a proper client sends the rest of a
+    If their sum exceeds the limit, the connection with the oldest one is closed: a proper client sends the rest of a
     request soon.
     """
 
@@ -34,7 +34,8 @@ class PartialRequests:
         """Bytes by connection, oldest request first."""
 
     def update(self, holder: PartialRequestHolder, size: int, bytes_max: int) -> None:
-        """Record the bytes of a connection's incomplete request. 0: the connection has none."""
+        """Record the size of a connection's incomplete request; 0: the connection has none. Cut connections while the
+        sum exceeds `bytes_max`."""
         if not size:
             self.discard(holder)
             return
@@ -44,8 +45,8 @@ class PartialRequests:
             oldest = next(iter(self._sizes))
             self.discard(oldest)
             oldest.cut(
-                f"incomplete requests of all clients exceed {bytes_max} bytes (queued.max.request.bytes), and this "
-                f"client's request is the oldest"
+                f"the incomplete requests of all clients of this listener exceed {bytes_max} bytes together "
+                f"(queued.max.request.bytes), and this client's request is the oldest"
             )
 
     def discard(self, holder: PartialRequestHolder) -> None:
@@ -63,7 +64,7 @@ class ListenerMemory:
         self.partial_requests = PartialRequests()
 
     def response_bytes_max(self, unsent_bytes_total_max: int) -> int:
-        """Return the limit of the next fetch response: a quarter of the free memory, but at least 64 KiB.
+        """Return the limit of the next fetch response in bytes: a quarter of the free memory, but at least 64 KiB.
 
         So clients that never read leave memory for the others.
         """

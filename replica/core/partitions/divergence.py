@@ -1,9 +1,9 @@
 """Divergence of a follower's log from its leader's (KIP-101, KIP-279).
 
 The high watermark is not the point of divergence. A follower's high watermark lags behind its leader's, so truncation
-there would lose committed records. It may also be beyond the divergence, since two leaders can write different records
-at one offset. So a follower sends the leader epoch of its last record, and the leader replies with the offset at which
-that epoch ended in its own log.
+to it could lose committed records. It may also be beyond the divergence, for example after an unclean election. So a
+follower sends the leader epoch of its last record. The leader compares that with its own log, and replies with the
+offset at which the epoch, or the greatest earlier one, ended there.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def last_epoch(log: PartitionLog) -> int:
 
 
 def diverging_end(log: PartitionLog, epoch: int, offset: int) -> EpochEndOffset | None:
-    """Return the end of `epoch` in this leader's log if the follower's log diverges from it. Return None if the logs
-    agree, or if `epoch` is NO_EPOCH.
+    """Return `end_of(log, epoch)` if the follower's log diverges from this leader's. Return None if it does not, or if
+    `epoch` is NO_EPOCH.
 
     `epoch` is the leader epoch of the follower's last record, and `offset` the end of the follower's log.
     """
@@ -32,8 +32,8 @@ def diverging_end(log: PartitionLog, epoch: int, offset: int) -> EpochEndOffset 
 
 
 def end_of(log: PartitionLog, epoch: int) -> EpochEndOffset:
-    """Return the end of the epoch, or of the greatest earlier one. Return the log start if the log has no epochs, or if
-    the epoch is later than all of them."""
+    """Return `log.end_offset_for_epoch(epoch)`. If the log has no epochs or only earlier ones, return the epoch with
+    the log start offset."""
     end = log.end_offset_for_epoch(epoch)
     return EpochEndOffset(epoch, log.start_offset) if end.end_offset == NO_OFFSET else end
 

@@ -35,4 +35,4 @@ class FollowerRole:
     """The follower requests nothing before this time."""
     leader_high_watermark: int = -1
     in_sync: bool = False
-    """True if this replica was in the ISR when it began to follow. Then no quota throttles it."""
+    """True if this replica was in the ISR when it began to follow. Then this broker's follower quota does not apply."""

@@ -5,9 +5,12 @@ knows. Until the leader receives the result, the old or the requested ISR may be
 for the members of both: `maximal`. If the result is lost, or the write fails because the version differs, the
 leader reads the node and compares leader epochs:
 
-    same epoch     only this leader writes under its epoch, so it adopts the ISR that it reads
-    newer epoch    another leader was elected. This leader writes nothing more, since a write with the version just
-                   read would overrule the controller, and `maximal` stays until the controller's next command
+    same epoch     only this leader writes under its epoch. So a newer version is that of its own write, and it adopts
+                   the ISR; if the version is unchanged, it writes again
+    newer epoch    the controller has begun another leader epoch. This leader writes nothing more, since a write with
+                   the version just read would overrule the controller, and `maximal` stays until the controller's next
+                   command
+    older epoch    the read was stale, and the leader reads again
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ class Doubt(Enum):
     SETTLED = auto()
     """The ISR is known."""
     ASK_AGAIN = auto()
-    """The write did not take effect. Writing it again is safe: only one of the writes can succeed."""
+    """The write has not taken effect. Writing again is safe: both writes name one version, so only one can succeed."""
     READ_AGAIN = auto()
-    """Read again: the node is older than what this leader already knows."""
+    """The read was stale: this leader already knows a newer state."""
     SUPERSEDED = auto()
 
 
@@ -102,7 +105,8 @@ class Isr:
             self.maximal = frozenset(members).union(self.asked)
 
     def read(self, state: PartitionState, epoch: LeaderEpoch) -> Doubt:
-        """Compare the node with the request, and adopt what this leader wrote."""
+        """Compare the node's leader epoch and version with the known ones. If the epoch is equal and the version newer,
+        adopt the node's ISR."""
         if state.leader_epoch > epoch:
             return self.gone()
         if state.leader_epoch < epoch or state.version < self.version:
@@ -113,6 +117,6 @@ class Isr:
         return Doubt.SETTLED
 
     def gone(self) -> Doubt:
-        """Stop writing: the partition has another leader, or was deleted."""
+        """Stop writing: the partition has a newer leader epoch, or was deleted."""
         self.superseded = True
         return Doubt.SUPERSEDED

@@ -1,8 +1,8 @@
 """The role of a replica that leads its partition in one leader epoch: its followers, the ISR and what is committed.
 
-Each leader epoch has a new object, because followers may have truncated their logs in between: the position of a
-follower is unknown, and nothing commits, until it fetches in this epoch. Positions carry over only if this broker led
-the epoch before, too.
+Each leader epoch has a new object, because followers may have truncated their logs in between. So a follower's log end
+is unknown until it fetches in this epoch, and the high watermark does not advance until every ISR member has fetched.
+The known log ends carry over only if this broker also led the previous epoch.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class LeaderRole:
     controller_epoch: ControllerEpoch
     """The epoch of the controller that made this broker the leader."""
     start_offset: int
-    """The log end when this epoch began. Earlier leaders appended the records before it."""
+    """The log end when this epoch began. The records before it were appended in earlier leader epochs."""
     isr: Isr
     followers: dict[BrokerId, RemoteReplica] = field(factory=dict)
     """All other replicas of the assignment, and all other members of the ISR."""
 
     def assign(self, replicas: Iterable[BrokerId], now: int) -> None:
-        """Adopt a new assignment. Replicas that stay keep their positions; new followers in the ISR count as caught up
+        """Adopt a new assignment. Replicas that stay keep their state; new followers in the ISR count as caught up
         now."""
         before = self.followers
         self.followers = {}
@@ -49,8 +49,9 @@ class LeaderRole:
     def committed(self, end: int, now: int, live: Collection[BrokerId], settings: ReplicaSettings) -> int:
         """Return the new high watermark: the least log end of the ISR and of the replicas about to join it.
 
-        Replicas about to join count too. Otherwise a busy leader's high watermark would always be ahead of them, and
-        they would never qualify. `end` is the leader's own log end, or the durable part of its log with `sync_writes`.
+        Replicas about to join (`_joins`) count, because otherwise a busy leader's high watermark would always be ahead
+        of them, and they would never qualify. `end` is the leader's own log end; with `sync_writes`, the end of the
+        durable part of its log.
         """
         maximal, least = self.isr.maximal, end
         for follower in self.followers.values():
@@ -70,7 +71,8 @@ class LeaderRole:
         )
 
     def may_join(self, follower: RemoteReplica, high_watermark: int) -> bool:
-        """Return whether a follower outside the ISR has all records that this or an earlier leader may have committed.
+        """Return whether a follower is outside the ISR, and has all records that this or an earlier leader may have
+        committed.
 
         The high watermark alone does not suffice (KAFKA-7128): a new leader's high watermark lags, and earlier leaders
         may have committed everything before `start_offset`.
@@ -82,7 +84,7 @@ class LeaderRole:
         )
 
     def out_of_sync(self, end: int, now: int, settings: ReplicaSettings) -> tuple[BrokerId, ...]:
-        """Return the ISR members that have not caught up for too long. `end`: the leader's log end."""
+        """Return the ISR members that lag too far behind: see `RemoteReplica.in_sync`. `end`: the leader's log end."""
         return tuple(
             broker
             for broker in self.isr.members
@@ -100,5 +102,6 @@ class LeaderRole:
         return UNKNOWN if UNKNOWN in starts else min([own, *starts])
 
     def state(self, members: tuple[BrokerId, ...]) -> PartitionState:
-        """Return the partition state to write to the store. An unclean election counts as recovered with this write."""
+        """Return the partition state to write to the store. Its recovery state is RECOVERED, even after an unclean
+        election."""
         return PartitionState(self.me, members, self.epoch, self.controller_epoch, version=self.isr.version)

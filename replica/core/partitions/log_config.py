@@ -54,7 +54,8 @@ class LogConfig:
 
     @staticmethod
     def of(overrides: Mapping[str, str], defaults: LogConfig | None = None) -> LogConfig:
-        """Parse overrides. Raises `KafkaError` INVALID_CONFIG with the key, the value and the valid range."""
+        """Apply overrides to the defaults. Raise `KafkaError` INVALID_CONFIG if a key or value is invalid, or if two
+        values contradict each other."""
         base = defaults or LogConfig()
         changes: dict[str, Any] = {}
         try:

@@ -1,4 +1,4 @@
-"""The rules by which a log's segments are rolled, deleted and compacted: decisions over values and the time.
+"""The rules by which a log's segments are rolled, deleted and compacted, as pure functions.
 
 `replica.storage` measures the segments, asks here, and acts. The rules are Kafka's: `LogSegment.shouldRoll`,
 `UnifiedLog.deleteOldSegments` and `LogCleanerManager.grabFilthiestCompactedLog`.
@@ -32,8 +32,8 @@ def must_roll(
 ) -> bool:
     """Return whether an append begins a new segment.
 
-    A segment is rolled if the append would exceed `segment.bytes`, if its last offset would not fit into an index
-    entry, if the timestamps in the segment would span `segment.ms`, less its jitter, or if an index is full.
+    It does if it would exceed `segment.bytes`, if its last offset would not fit into an index entry, if its greatest
+    timestamp is later than the segment's first one by more than `segment.ms` less the jitter, or if an index is full.
     """
     return (
         size + batch_bytes > config.segment_bytes
@@ -65,7 +65,7 @@ def retention(
     """Decide whether the oldest segment is kept or deleted. Segments are deleted from the oldest on.
 
     Keep a segment that reaches beyond the high watermark; delete one before the log start offset. With the policy
-    `delete`, also delete a segment if the remaining ones still hold `retention.bytes`, or if `is_expired` is true.
+    `delete`, also delete a segment if the others have at least `retention.bytes`, or if `is_expired` is true.
     """
     if segment_end > high_watermark:
         return Retention.KEEP
@@ -126,7 +126,7 @@ class LogToClean:
 def uncleanable_from(last_stable_offset: int, recovery_point: int) -> int:
     """Return the offset from which on a log must not be cleaned.
 
-    Records from there on are not committed, belong to an open transaction or one with an uncommitted marker, or are not
+    From there on, records may be uncommitted, may belong to a transaction whose marker is not committed, or may not be
     durable. If a record that is not durable replaced an older one, a power loss could take both.
     """
     return min(last_stable_offset, recovery_point)

@@ -35,6 +35,6 @@ Search: TypeAlias = Callable[[PartitionLog, int], TimestampAndOffset | None]
 
 
 def search(log: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
-    """Return the first record at or after the timestamp; for GREATEST, the record with the greatest timestamp. Return
-    None if there is none."""
+    """Return the first record with this timestamp or a later one; for GREATEST, the record with the greatest timestamp.
+    Return None if there is none."""
     return log.greatest_timestamp() if timestamp == GREATEST else log.find_timestamp(timestamp)

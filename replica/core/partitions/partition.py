@@ -71,8 +71,7 @@ class Partition:
     outbox: Outbox = field(factory=Outbox)
 
     def __attrs_post_init__(self) -> None:
-        """Start from a checkpointed high watermark, clamped to the log: the log may have lost its tail since the
-        checkpoint.
+        """Limit the checkpointed high watermark to the log, which may have lost its tail since the checkpoint.
 
         Records that an earlier process wrote may be in the page cache only, so none counts as durable yet.
         """
@@ -83,7 +82,8 @@ class Partition:
 
     @property
     def stable_offset(self) -> int:
-        """The last stable offset: all records before it are committed and belong to no transaction that may be open."""
+        """The last stable offset: all records before it are committed, and none belongs to a transaction that is open
+        or whose marker is uncommitted."""
         return self.log.last_stable_offset(self.high_watermark)
 
     @property
@@ -93,7 +93,7 @@ class Partition:
         return len(role.isr.members) >= min(self.min_insync, max(len(self.assignment.replicas), 1))
 
     def check_epoch(self, asked: int) -> None:
-        """Raise if the request names another leader epoch than the current one; -1 matches any."""
+        """Raise if the request names a leader epoch other than the current one; -1 matches any."""
         if asked == -1 or asked == self.leader_epoch:
             return
         if asked < self.leader_epoch:
@@ -106,14 +106,14 @@ class Partition:
         )
 
     def leading(self) -> LeaderRole:
-        """Return the role of the leader; raise NOT_LEADER_OR_FOLLOWER if this replica does not lead."""
+        """Return the `LeaderRole`; raise NOT_LEADER_OR_FOLLOWER if this replica does not lead."""
         if isinstance(self.role, LeaderRole):
             return self.role
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, self._other_leader)
 
     @property
     def _other_leader(self) -> str:
-        leader = "it has no leader" if self.leader == NO_LEADER else f"broker {self.leader} leads it"
+        leader = "there is no leader" if self.leader == NO_LEADER else f"the leader is broker {self.leader}"
         return f"this broker does not lead {self.where}: {leader}"
 
     # -- roles ---------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Partition:
         # The epoch of the controller that elected this leader, even if a later controller sent the command.
         leading = LeaderRole(me, state.leader_epoch, state.controller_epoch, start, Isr(state.isr, state.version))
         if isinstance(before, LeaderRole) and before.epoch + 1 == state.leader_epoch:
-            # No other broker led in between, so no follower has truncated its log: the known positions are valid.
+            # No other broker led in between, so no follower has truncated its log, and their known positions are valid.
             leading.followers = before.followers
         self.assignment = command.assignment
         leading.assign(command.assignment.replicas, now)
@@ -191,7 +191,7 @@ class Partition:
         self.outbox.roles.append(RoleTaken(self.where, None, self.leader_epoch))
 
     def _fail_delayed(self, error: ErrorCode, text: str) -> None:
-        """Fail the delayed operations that wait for this replica as the leader."""
+        """Fail the delayed produce and DeleteRecords requests of this partition."""
         for condition in Condition:
             self.purgatory.fail(self.where, condition, error, f"{text}; the records may or may not be committed")
 
@@ -206,7 +206,7 @@ class Partition:
     def advance(self, now: int) -> None:
         """Advance the leader's high watermark, and acknowledge the records that it passes.
 
-        It never goes back, and does not move while the ISR is smaller than `min.insync.replicas`.
+        Never lower it. Leave it unchanged while the ISR is too small (`enough_in_sync`).
         """
         role = self.role
         if not isinstance(role, LeaderRole) or not self.enough_in_sync:
@@ -219,8 +219,8 @@ class Partition:
             self.purgatory.committed[self.where] = None
 
     def follow_watermark(self, leaders: int) -> None:
-        """Advance a follower's high watermark to the leader's, limited by the log end. It never goes back: a new
-        leader's high watermark may lag behind."""
+        """Advance a follower's high watermark to the leader's, limited by the log end. Never lower it: the high
+        watermark of a new leader may lag behind."""
         committed = max(min(leaders, self.log.end_offset), self.log.start_offset)
         if committed > self.high_watermark:
             self.high_watermark = committed
@@ -252,9 +252,10 @@ class Partition:
     def append_as_leader(
         self, acks: int, records: bytes | ExaminedBatch, now: int, clock: int, origin: int
     ) -> tuple[Produced, int]:
-        """Append a producer's batch. Return the result, and the high watermark that commits the batch.
+        """Append a producer's batch, or the batches of a coordinator. Return the result, and the high watermark that
+        commits them.
 
-        Raise `KafkaError` if the batch is refused.
+        Raise `KafkaError` if a batch is refused.
         """
         where, log = self.where, self.log
         leading = self.leading()
@@ -336,10 +337,10 @@ class Partition:
 
         1. the leader epoch that the request names
         2. the role: only leaders serve followers, and with `follower_reads` followers serve consumers, too
-        3. a follower's broker epoch
+        3. a follower: it must name a leader epoch, hold a replica, and not fetch under an earlier broker epoch
         4. divergence: a diverging follower must truncate first, so its offset acknowledges nothing
-        5. the offset, which must be in the log; only then does it acknowledge a follower's records
-        6. the consumer's rack: if a replica there is suitable, the answer names it
+        5. the offset, which must be in the log; only then does a follower's offset acknowledge records
+        6. the consumer's rack: the answer names a suitable replica there, if any, and has no records
         7. at a follower: the offset must not be above its high watermark
 
         The records end at the log end for followers, at the high watermark or the last stable offset for consumers.
@@ -419,7 +420,8 @@ class Partition:
                 f"but the broker has registered again with epoch {follower.broker_epoch}",
             )
         if follower.broker_epoch != -1:
-            # The broker restarted, and may have lost records, so its position is unknown. Its lag time continues.
+            # The broker has registered again. If it restarted, it may have lost records, so its position is unknown.
+            # Its lag time continues.
             follower = leading.followers[follower.id] = RemoteReplica(follower.id, follower.last_caught_up_ms)
         follower.broker_epoch = asked.broker_epoch
         return follower
@@ -430,12 +432,13 @@ class Partition:
             text = f"{part.where}: offset {part.offset} is above this follower's log end offset {log.end_offset}"
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, text)
         raise OffsetOutOfRange(
-            f"{part.where}: offset {part.offset} is out of range: the log has {log.start_offset} to {log.end_offset}"
+            f"{part.where}: offset {part.offset} is out of range: the log begins at offset {log.start_offset} "
+            f"and ends at offset {log.end_offset}"
         )
 
     def _preferred_replica(self, leading: LeaderRole, rack: str, offset: int) -> BrokerId:
-        """Return the ISR member in the consumer's rack with the most records; this leader if it is in that rack, or if
-        no member is suitable."""
+        """Return the ISR member in the consumer's rack whose log contains the offset and ends last; this leader if it
+        is in that rack, or if there is no such member."""
         mine = self.live.get(leading.me)
         if mine is not None and mine.rack == rack:
             return leading.me
@@ -452,8 +455,8 @@ class Partition:
         """Verify records that a follower fetches again and again: it may refuse them because they are damaged in this
         log.
 
-        If they are damaged, fail the replica, so that another ISR member can lead. If none but the follower is live,
-        keep serving.
+        If they are damaged, raise a storage error, which takes the replica offline, so that another ISR member can
+        lead. If no ISR member except this leader and the follower is live, only log the damage.
         """
         wrong = self.log.find_corruption(found)
         if wrong is None:
@@ -501,8 +504,8 @@ class Partition:
         return OffsetAnswer(where)
 
     def epoch_end(self, current: int, epoch: int) -> EpochAnswer:
-        """Answer OffsetForLeaderEpoch: return where a leader epoch ended in this leader's log. An epoch later than the
-        log's has no end."""
+        """Answer OffsetForLeaderEpoch: return the end of the epoch, or of the greatest earlier one, in this leader's
+        log. An epoch later than all in the log has no end."""
         self.check_epoch(current)
         self.leading()
         if epoch == NO_EPOCH or epoch > self.log.latest_epoch:
@@ -534,7 +537,7 @@ class Partition:
             self.purgatory.reached(self.where, Condition.DELETED, least)
 
     def shrink_isr(self, now: int) -> bool:
-        """Remove lagging followers from the ISR, all in one change. Return whether to check again later."""
+        """Request one ISR change that removes all lagging followers. Return whether to check again later."""
         if not isinstance(self.role, LeaderRole):
             return False
         leading, end = self.role, self.log.end_offset
@@ -554,7 +557,8 @@ class Partition:
         self._write_isr(leading)
 
     def _write_isr(self, leading: LeaderRole) -> None:
-        """Request an ISR write that fails if a joining broker has re-registered since it caught up."""
+        """Request an ISR write that fails unless each joining broker is still registered under the broker epoch with
+        which it caught up."""
         isr = leading.isr
         assert isr.asked is not None
         joining = [(broker, epoch) for broker, epoch in isr.joining if broker not in isr.members]
@@ -572,7 +576,7 @@ class Partition:
         return role if isinstance(role, LeaderRole) and role.epoch == epoch else None
 
     def isr_written(self, write: WriteIsr, version: Version, now: int) -> bool:
-        """Adopt the ISR of a successful write. Return whether the ISR changed."""
+        """Adopt the ISR of a successful write. Return False if the write is not the pending one."""
         leading = self._leading_in(write.state.leader_epoch)
         if leading is None or leading.isr.asked != write.state.isr or leading.isr.version != write.state.version:
             return False
@@ -581,8 +585,8 @@ class Partition:
         return True
 
     def isr_unwanted(self, write: WriteIsr, now: int) -> bool:
-        """Abandon an ISR change that was not written, because a joining broker has lost its registration. Return False
-        if that takes another write, or if the change is no longer pending."""
+        """Abandon an ISR change whose write was not made: a joining broker is no longer registered, or has registered
+        again. Return False if another write is needed to abandon the change, or if the change is not pending."""
         leading = self._leading_in(write.state.leader_epoch)
         if leading is None or leading.isr.asked != write.state.isr or leading.isr.superseded:
             return False
@@ -593,8 +597,8 @@ class Partition:
         return False
 
     def isr_read(self, epoch: LeaderEpoch, state: PartitionState, now: int) -> Doubt | None:
-        """Resolve a change of unknown outcome by the state read from the store. Return None if no change is pending, or
-        if this broker does not lead in this epoch."""
+        """Resolve a change of unknown outcome by the state read from the store. Return None if no change is pending, if
+        this leader has stopped writing the ISR, or if this broker does not lead in this epoch."""
         leading = self._leading_in(epoch)
         if leading is None or leading.isr.asked is None or leading.isr.superseded:
             return None
@@ -630,15 +634,15 @@ class Partition:
             self.outbox.reads.append(ReadIsr(self.where, self.role.epoch))
 
     def _isr_changed(self, leading: LeaderRole, now: int) -> None:
-        """Advance the high watermark after an ISR change. The ISR may now be too small to commit anything
-        (KAFKA-13091)."""
+        """Advance the high watermark after an ISR change (KAFKA-13091). Fail waiting producers if the ISR is now too
+        small."""
         isr = leading.isr
         self.outbox.note("isr_changed", partition=str(self.where), isr=isr.members, version=isr.version)
         self.advance(now)
         self.fail_if_too_few()
 
     def fail_if_too_few(self) -> None:
-        """Fail producers that wait for `acks=all` while the ISR is smaller than `min.insync.replicas`."""
+        """Fail delayed produce requests with `acks=all` if the ISR is too small."""
         if isinstance(self.role, LeaderRole) and not self.enough_in_sync:
             isr = list(self.role.isr.members)
             text = f"records appended, but the ISR {isr} is smaller than min.insync.replicas={self.min_insync}"

@@ -1,7 +1,8 @@
 """The interface through which `replica.core` uses the log of one partition.
 
-`replica.storage.unified_log.UnifiedLog` implements it. Appended records are in the page cache only, and a power loss
-may take them, until `flush`. Offsets count records. The log stores and returns whole record batches.
+`replica.storage.unified_log.UnifiedLog` implements it. Until `flush`, appended records are in the page cache only, so a
+power loss may lose them. Offsets are numbers of records, not positions in bytes. The log stores and returns whole
+record batches.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class BatchRefusal:
 
 @frozen
 class BatchBounds:
-    """The limits of one batch: bytes after unpacking, and records counted with their headers."""
+    """The limits of one batch: its bytes after decompression, and its records and record headers together."""
 
     bytes_max: int
     records_max: int
@@ -93,7 +94,7 @@ class FetchDataInfo:
 
 @frozen
 class EpochEndOffset:
-    """The largest known leader epoch that does not exceed the requested one, and its end offset."""
+    """The greatest leader epoch in a log that does not exceed the requested one, and its end offset."""
 
     epoch: int
     end_offset: int
@@ -125,9 +126,10 @@ class AbortedTxn(NamedTuple):
 
 @frozen
 class ActiveProducer:
-    """The state of one producer in a log, as DescribeProducers reports it. Timestamps are those of records.
+    """The state of one producer in a log, as DescribeProducers reports it.
 
-    coordinator_epoch   the coordinator epoch of its last transaction marker here, or -1
+    timestamp           the timestamp of its last batch or transaction marker
+    coordinator_epoch   the greatest coordinator epoch of its transaction markers, or -1
     txn_start           first offset of its open transaction, or -1
     """
 
@@ -150,7 +152,7 @@ class PartitionLog(Protocol):
 
     @property
     def latest_epoch(self) -> int:
-        """The latest assigned leader epoch; NO_EPOCH if the log never had one."""
+        """The latest leader epoch assigned to the log, with or without records; NO_EPOCH if there is none."""
 
     @property
     def half_changed(self) -> bool:
@@ -159,8 +161,8 @@ class PartitionLog(Protocol):
     def examine(self, batches: bytes, bounds: BatchBounds, *, definite: bool = True) -> ExaminedBatch | None:
         """Read a batch's records before `append_as_leader`, from any thread.
 
-        Return None if the append will refuse the batch by its header. With `definite=False`, return None also if it
-        will refuse the records: larger bounds might accept them.
+        Return None if the append will refuse the batch by its header. With `definite=False`, return None also if the
+        records are refused, since larger bounds might accept them.
         """
 
     def refused_records(self, batch: bytes, bounds: BatchBounds, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
@@ -175,7 +177,8 @@ class PartitionLog(Protocol):
     def append_as_follower(self, batches: bytes) -> LogAppendInfo:
         """Append batches with the offsets that the leader assigned. Compaction may have left gaps between them.
 
-        Ignore an incomplete batch at the end. Raises if the batches do not follow the log's end.
+        Ignore an incomplete batch at the end. Raises if a batch begins before the end of the log or of the batch before
+        it. Exception: the first batch of an empty log may begin before the log start offset, but must reach beyond it.
         """
 
     def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> FetchDataInfo:
@@ -210,15 +213,16 @@ class PartitionLog(Protocol):
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """Return the end of an epoch, or of the greatest earlier one, for OffsetForLeaderEpoch and divergence.
 
-        Return (NO_EPOCH, NO_OFFSET) for NO_EPOCH, for an epoch later than all of the log, and if the log has none.
+        Return (NO_EPOCH, NO_OFFSET) for NO_EPOCH, for an epoch later than all of the log, and if the log has none. If
+        the log has only later epochs, return the requested epoch and the start of the first later one.
         """
 
     def epoch_for_offset(self, offset: int) -> int:
         """Return the leader epoch of the record at this offset, or NO_EPOCH."""
 
     def find_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """Find the first record with this timestamp or a later one. Slow, since it unpacks a batch; callable from any
-        thread."""
+        """Find the first record with this timestamp or a later one. Slow, since it decompresses batches; callable from
+        any thread."""
 
     def greatest_timestamp(self) -> TimestampAndOffset | None:
         """Find the record with the greatest timestamp. Slow like `find_timestamp`; callable from any thread."""

@@ -1,8 +1,9 @@
 """The leader's view of a follower. A fetch at an offset acknowledges all records before it.
 
-A follower is in sync if it has caught up recently, however many records it lacks. When its fetch offset reaches the
-leader's log end of its previous fetch, it was caught up at the time of that previous fetch. So a follower that always
-lags a little behind a busy leader stays in sync; one that falls back steadily, or is silent, does not.
+A follower is in sync if it has all records, or has caught up recently. The number of records that it lacks matters
+only if `lag_messages_max` is set. If its fetch offset reaches the log end that the leader had at the previous fetch,
+the follower had caught up at the time of that previous fetch. So a follower that always lags a little behind a busy
+leader stays in sync; one that falls back steadily, or is silent while the leader appends, does not.
 """
 
 from __future__ import annotations
@@ -37,20 +38,21 @@ class RemoteReplica:
 
     id: BrokerId
     caught_up_ms: int = NEVER
-    """The last time at which the follower had all records of the leader."""
+    """The last time at which the follower had all records of the leader. `last_caught_up_ms` also counts the requests
+    of `_session`."""
     end_offset: int = UNKNOWN
-    """The follower's log end at its last fetch."""
+    """The follower's log end at its last fetch; UNKNOWN before the first one."""
     start_offset: int = UNKNOWN
-    """The follower's log start at its last fetch."""
+    """The follower's log start at its last fetch; UNKNOWN before the first one."""
     broker_epoch: BrokerEpoch = BrokerEpoch(-1)
-    """The broker epoch of the process that fetches."""
+    """The broker epoch under which the follower fetches; -1: unknown."""
     repeats: int = 0
     """The number of times in a row that the follower fetched the same offset again although records were available."""
     _fetched_ms: int = NEVER
     _leader_end_then: int = 0
     _session: SessionClock | None = None
-    """The session, while the follower has all records. Each of its requests then counts as a fetch of this partition,
-    although the request does not name it."""
+    """The follower's fetch session, while the follower has all records. Each request of the session then counts as a
+    fetch of this partition, although it does not name the partition."""
 
     def fetched(self, offset: int, start_offset: int, leader_end: int, now: int) -> None:
         """Record a fetch at `offset`. `leader_end`: the leader's log end."""
@@ -67,7 +69,7 @@ class RemoteReplica:
         self._leader_end_then = leader_end
 
     def rest_in(self, session: SessionClock) -> None:
-        """Count the session's requests as fetches of this partition until `wake`: the follower has everything."""
+        """Count the session's requests as fetches of this partition until `wake`: the follower has all records."""
         self._session = session
 
     def wake(self) -> None:

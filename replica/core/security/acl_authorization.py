@@ -40,7 +40,9 @@ IMPLIED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
 
 @frozen
 class AclSettings:
-    """super_users     `super.users`: principals that are authorized for everything
+    """The settings of the authorizer.
+
+    super_users      `super.users`: principals that are authorized for everything
     open_by_default  `allow.everyone.if.no.acl.found`
     """
 
@@ -86,9 +88,10 @@ def _bits(rules: Iterable[Rules], requester: Requester) -> tuple[int, int]:
 
 @frozen
 class _ResourceRules:
-    """The rules of one type of resource. A decision takes a few lookups, however many ACLs there are.
+    """The rules of one type of resource. A name takes two lookups, and one for each prefix length, however many ACLs
+    there are.
 
-    lengths   the lengths of all prefixes: a name is looked up once for each
+    lengths   the different lengths of the prefixes, in characters
     """
 
     literal: Mapping[str, Rules] = field(factory=dict)
@@ -139,7 +142,7 @@ class Acls:
         return cls({pattern: frozenset(entries) for pattern, entries in found.items()})
 
     def with_pattern(self, pattern: Pattern, entries: frozenset[Entry]) -> Acls:
-        """Return the ACLs with new entries for one pattern."""
+        """Return a copy in which these entries replace those of the pattern."""
         before = self._resources.get(pattern.resource, _NOTHING)
         by_pattern, named = dict(self.by_pattern), [dict(before.literal), dict(before.prefixed)]
         by_pattern.pop(pattern, None)
@@ -219,7 +222,8 @@ def _somewhere(held: _ResourceRules, settings: AclSettings, requester: Requester
     """Decide `allowed_somewhere` (KIP-679, AclAuthorizer.authorizeByResourceType).
 
     A DENY of all names refuses. Otherwise one ALLOW suffices, unless a DENY matches the same name or a prefix of it.
-    Operations that imply this one do not count.
+    An ALLOW of an operation that implies this one does not count. With `open_by_default`, no ALLOW is necessary if no
+    ACL has the name `*`.
     """
     wanted = _DENIED_BY[operation]
     literal = {name: _bits((rules,), requester) for name, rules in held.literal.items()}

@@ -1,7 +1,7 @@
 """Kafka's access control lists: the operations of a principal, from a host, on resources.
 
-An `Acl` is one entry for one pattern of resources. Enum numbers are those of the protocol. The store has the enum
-names, most of them in the form of `title`.
+An `Acl` is one entry for one pattern of resources. Enum numbers are those of the protocol. The store has enum names
+instead: see `replica.wire.acl_nodes`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def check_acl(acl: Acl) -> None:
     if not pattern.name:
         raise BadAcl("the resource name is empty")
     if "/" in pattern.name or pattern.name in (".", ".."):
-        raise BadAcl(f"resource name {pattern.name!r}: it is not a valid node name in the store")
+        raise BadAcl(f"the resource name {pattern.name!r} is not a valid node name in the store")
     if pattern.resource is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         raise BadAcl(f"the only cluster resource is {CLUSTER_NAME}, not {pattern.name}")
     check_principal(entry.principal)

@@ -161,7 +161,7 @@ class SaslAuthenticator:
         return SaslHandshakeResponse(mechanisms=offered)
 
     def answer_raw_token(self, token: bytes, now: int) -> bytes:
-        assert self._exchange is not None, "raw tokens belong to an exchange"
+        assert self._exchange is not None, "a raw token without an exchange"
         if not self._may_try(now):
             return b""
         answer = self._step(self._exchange, token, now)
@@ -175,7 +175,7 @@ class SaslAuthenticator:
         return False
 
     def _step(self, exchange: Exchange, token: bytes, now: int) -> bytes | None:
-        """Return the token to send; None if the exchange failed, after setting the pause."""
+        """Return the token to send. If the exchange fails, set `failure` and the pause, and return None."""
         self._rounds += 1
         try:
             if self._rounds > ROUNDS_MAX:

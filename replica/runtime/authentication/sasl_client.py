@@ -1,4 +1,4 @@
-"""The client's side of SASL, for connections of this broker to others and for commands."""
+"""The client's side of SASL, for connections to other brokers and for command-line tools."""
 
 from __future__ import annotations
 

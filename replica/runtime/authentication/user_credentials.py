@@ -25,7 +25,7 @@ Credentials = Mapping[Mechanism, Credential]
 
 
 class UserCredentials:
-    """The credentials of all users. `feed` keeps the copy current while a session lasts."""
+    """The credentials of all users, copied from the store. `feed` keeps the copy current while a session lasts."""
 
     def __init__(self, log: Log, session: Callable[[], zab.Session | None]) -> None:
         self.feed = ConfigFeed(self._on_config, kinds=(USERS,))
@@ -51,7 +51,7 @@ class UserCredentials:
     # -- reads and changes in the store --------------------------------------------------------------------------
 
     async def described(self, names: list[str] | None) -> dict[str, Credentials]:
-        """Return the credentials of these users; of all if None. Users without credentials are left out."""
+        """Return the credentials of these users; of all if None. Users without valid credentials are left out."""
 
         async def read(session: zab.Session) -> dict[str, Credentials]:
             wanted = await entities(session, USERS) if names is None else [Entity.of(USERS, name) for name in names]
@@ -89,7 +89,7 @@ def _name_of(entity: Entity) -> str | None:
 
 
 async def sasl_secret(session: zab.Session, random_bytes: Callable[[int], bytes]) -> bytes:
-    """Return the secret of the cluster. Creates it if it is missing."""
+    """Return the secret at `SECRET`. Create it if it is missing or empty."""
     while True:
         try:
             data = (await session.get(SECRET))[0]
@@ -102,4 +102,4 @@ async def sasl_secret(session: zab.Session, random_bytes: Callable[[int], bytes]
         try:
             await session.create(SECRET, random_bytes(SECRET_BYTES))
         except (zab.NodeExists, zab.OutcomeUnknown):
-            pass  # perhaps another broker has created it: read again
+            pass  # another broker, or this attempt, may have created it: read again

@@ -1,4 +1,5 @@
-"""Guards for administrators' requests: configurations, elections, reassignments, SCRAM users, quotas and ACLs."""
+"""Guards for administrators' requests: configurations, log directories, elections, reassignments, SCRAM users, quotas
+and ACLs."""
 
 from __future__ import annotations
 
@@ -95,8 +96,11 @@ class _Resource(Protocol):
 def _permits(
     guarded: GuardedRequest[Q], operation: Operation, resources: Sequence[_Resource]
 ) -> Callable[[_Resource], bool]:
-    """Check `operation` on topics and groups, and on the cluster for all other resources. Each resource is checked
-    once, even if the request repeats it."""
+    """Return a predicate that is true for permitted resources.
+
+    `operation` is checked on the topic or the group, and for all other resource types on the cluster. Each resource is
+    checked once, even if the request repeats it.
+    """
     permitted = {(each.resource_type, each.resource_name): True for each in resources}
     for kind, name in permitted:
         if kind == _TOPIC:

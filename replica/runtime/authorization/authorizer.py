@@ -1,7 +1,7 @@
 """The authorizer of a broker: it decides by a copy of the store's ACLs, and logs denials.
 
-The last known ACLs stay in force while the store is unreachable. If the node of a resource cannot be parsed, all
-operations on that resource are denied to all but super users, because its DENY entries are unknown.
+The last known ACLs stay in force while the store is unreachable. If the node of a resource pattern cannot be parsed,
+only super users may use the resources that match the pattern, because the DENY entries of the pattern are unknown.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from replica.runtime.store.store_call import call_store
 from replica.wire import acl_nodes
 
 CHANGES_KEPT_MS: Final = 15 * 60_000
-"""The time for which change notifications are kept. A broker that finds one deleted reads all ACLs again."""
+"""The age in ms from which change notifications are deleted. A broker that lists a notification but finds it deleted
+reads all ACLs again."""
 TRIES_MAX: Final = 20
-"""The maximum number of attempts at a change, which is repeated after a conflict with another change of the same node
-and after an unknown outcome."""
+"""The maximum number of attempts at a change. An attempt is repeated after a conflict with another change of the same
+node, or if its outcome is unknown."""
 DENY_ALL: Final = frozenset({Entry(ANY_USER, ANY_HOST, Operation.ALL, Permission.DENY)})
 
 
@@ -167,7 +168,7 @@ class Authorizer:
             return frozenset()
         except DamagedNode as damaged:
             self._log.warn_rate_limited(
-                "damaged", path, logging.ERROR, why=damaged, so="only super users may use the resource"
+                "damaged", path, logging.ERROR, why=damaged, so="only super users may use the resources of this path"
             )
             return DENY_ALL
 
@@ -177,7 +178,7 @@ class Authorizer:
             try:
                 stat = await session.exists(path)
                 if stat is None or stat.ctime >= self._now_ms() - CHANGES_KEPT_MS:
-                    return  # the later notifications are younger
+                    return  # another broker is deleting them, or this one and all later ones are too young
                 await session.delete(path)
             except (zab.NoNode, zab.OutcomeUnknown):
                 pass  # it was deleted by another broker, or the next sweep deletes it
@@ -235,8 +236,8 @@ def _newest(notes: Sequence[tuple[int, str]]) -> int:
 async def write_acls(
     session: zab.Session, pattern: Pattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]
 ) -> bool:
-    """Write the node and a notification in one transaction. Return False if nothing changes. Raises `KafkaError` after
-    `TRIES_MAX` attempts."""
+    """Change the ACLs of a pattern and create a notification, in one transaction. Return False if
+    `change` makes no difference to the stored ACLs. Raise `KafkaError` if `TRIES_MAX` attempts fail."""
     path = acl_nodes.path(pattern)
     note = f"{acl_nodes.CHANGES[pattern.kind]}/{acl_nodes.CHANGE}"
     for _ in range(TRIES_MAX):

@@ -1,4 +1,4 @@
-"""Guards for produce, fetch, offset lookups and the requests between brokers."""
+"""Guards for requests about records, offsets in logs, producers and transaction markers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def _produce(
     if guarded.body.acks == 0:
         raise KafkaError(
             TOPIC_REFUSED,
-            f"{guarded.request.principal} is not authorized to write to every topic of its produce request with acks=0",
+            f"a produce request with acks=0 names a topic to which {guarded.request.principal} may not write",
         )
     if response is None:
         return None
@@ -213,7 +213,8 @@ def _undeleted(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
 async def _producer_id(
     guarded: GuardedRequest[InitProducerIdRequest], handler: Handler[InitProducerIdRequest, InitProducerIdResponse]
 ) -> InitProducerIdResponse:
-    """Require WRITE on the transactional id; without an id, WRITE on at least one topic, or IDEMPOTENT_WRITE."""
+    """Require WRITE on the transactional id. Without an id, require WRITE on at least one topic, or IDEMPOTENT_WRITE on
+    the cluster."""
     name = guarded.body.transactional_id
     if name is not None:
         if guarded.transactional_id(Operation.WRITE, name):
@@ -228,7 +229,8 @@ async def _producer_id(
 async def _markers(
     guarded: GuardedRequest[WriteTxnMarkersRequest], handler: Handler[WriteTxnMarkersRequest, WriteTxnMarkersResponse]
 ) -> WriteTxnMarkersResponse:
-    """Require CLUSTER_ACTION, as brokers have, or ALTER for an operator that ends a hanging transaction."""
+    """Require CLUSTER_ACTION or ALTER on the cluster. The first is for brokers, the second for operators who abort
+    hanging transactions."""
     if guarded.cluster(Operation.ALTER, quiet=True) or guarded.cluster(Operation.CLUSTER_ACTION):
         return await handler(guarded.request)
     return WriteTxnMarkersResponse(

@@ -1,4 +1,8 @@
-"""Guards for groups: membership and commits need READ on the group, queries need DESCRIBE, deletions need DELETE."""
+"""Guards for groups: membership and commits need READ on the group, queries need DESCRIBE, deletions need DELETE.
+
+Commits, queries and deletions of offsets also need a permission on each topic. FindCoordinator is guarded here for
+groups and for transactional ids.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +115,7 @@ async def _find_coordinator(
 
 
 def _member(refused: Callable[[], R]) -> Guard[M, R]:
-    """Return the guard for a member's request. `refused` returns the response to a refused one."""
+    """Return a guard for requests of members. `refused` returns the response to a refused request."""
 
     async def guard(guarded: GuardedRequest[M], handler: Handler[M, R]) -> R:
         if guarded.group(Operation.READ, guarded.body.group_id):

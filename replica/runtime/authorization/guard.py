@@ -71,7 +71,7 @@ class GuardedRequest(Generic[Q]):
 Guard: TypeAlias = Callable[[GuardedRequest[Q], Handler[Q, R]], Awaitable[R]]
 """Authorizes a request, and calls the handler with its permitted part. Returns the response."""
 GuardTable: TypeAlias = Mapping[ApiKey, Guard[Any, Any]]
-"""Guards by API key. With `entry`, mypy checks the types of each."""
+"""Guards by API key. The table has no types of requests and responses; `entry` lets mypy check each guard."""
 
 
 def entry(

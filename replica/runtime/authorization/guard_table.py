@@ -1,4 +1,7 @@
-"""The guard for each request type. With an authorizer, request types without a guard are not served."""
+"""The guard for each request type. With an authorizer, handlers without a guard are left out.
+
+ApiVersions and the SASL requests have no handlers in the table and need no authorization.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards for requests that list, create, change or delete topics."""
+"""Guards for Metadata, DescribeCluster, and requests that create topics or partitions or delete topics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Q = TypeVar("Q")
 async def _metadata(
     guarded: GuardedRequest[MetadataRequest], handler: Handler[MetadataRequest, MetadataResponse]
 ) -> MetadataResponse:
-    """Return all topics that the client may describe if the request asks for all.
+    """If the request asks for all topics, return those that the client may describe.
 
     A named topic that the client may not describe gets the same error whether it exists or not, so that the error does
     not reveal its existence.
@@ -190,7 +190,7 @@ async def _delete(
         if name is None or guarded.topic(Operation.DELETE, name):
             wanted.append(one)
         else:
-            # Hide the name of a topic that the client may not describe.
+            # A request by id must not reveal the name of a topic that the client may not describe.
             shown = name if one.name is not None or guarded.topic(Operation.DESCRIBE, name, quiet=True) else None
             answers.append(_not_deleted(shown, ident))
     body = evolve(guarded.body, topics=wanted)

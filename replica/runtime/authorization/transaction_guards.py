@@ -1,4 +1,7 @@
-"""Guards for transactions: running one needs WRITE on its transactional id, listings need DESCRIBE."""
+"""Guards for transactions: running one needs WRITE on its transactional id, describing or listing it needs DESCRIBE.
+
+Topics and groups in these requests need permissions of their own.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,7 @@ async def _describe(
     guarded: GuardedRequest[DescribeTransactionsRequest],
     handler: Handler[DescribeTransactionsRequest, DescribeTransactionsResponse],
 ) -> DescribeTransactionsResponse:
-    """Return the transactions that the client may describe, with only the topics that it may describe."""
+    """Return the transactions that the client may describe, each with only the topics that the client may describe."""
     names = guarded.body.transactional_ids
     permitted = {name for name in dict.fromkeys(names) if guarded.transactional_id(Operation.DESCRIBE, name)}
     passed, refused = split(names, lambda name: name in permitted)

@@ -37,7 +37,7 @@ EVERYWHERE: Final = (None, "", "0.0.0.0", "::")
 
 @frozen
 class Listener:
-    """host, port    the address to bind; host None: all interfaces; port 0: any free port
+    """host, port          the address to bind; host None: all interfaces; port 0: any free port
     advertised_host     the host that clients connect to; None: `host`, or this machine's name if `host` is one of
                         EVERYWHERE
     advertised_port     the port that clients connect to; None: the bound port
@@ -110,8 +110,8 @@ class TransactionsTopicSettings:
 
 @frozen
 class BrokerConfig:
-    """store            `zookeeper.connect`
-    listeners         the listeners of clients and of other brokers
+    """store             `zookeeper.connect`
+    listeners         the listeners for clients and other brokers
     inter_broker      the name of the listener at which other brokers fetch; None: the first one
     peers             how this broker connects to the inter-broker listener of other brokers
     controllers       how this broker connects to the control plane listener of other brokers
@@ -157,7 +157,7 @@ class BrokerConfig:
     transactions_topic: TransactionsTopicSettings = field(factory=TransactionsTopicSettings)
     transactions: TransactionSettings = field(factory=TransactionSettings)
     fetch_sessions: int = 1_000
-    """`max.incremental.fetch.session.cache.slots`: fetch sessions of consumers; 0: none."""
+    """`max.incremental.fetch.session.cache.slots`: the number of cached fetch sessions of consumers; 0: none."""
     leaving: ShutdownSettings | None = field(factory=ShutdownSettings)
     """The settings of the controlled shutdown; None if `controlled.shutdown.enable=false`."""
     control: ControllerSettings = field(factory=ControllerSettings)

@@ -37,8 +37,8 @@ _COARSER: Final[Mapping[str, tuple[tuple[str, str | None], ...]]] = {
     "log.roll.jitter.ms": (("log.roll.jitter.hours", "0"),),
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", str(LONG_MAX)),),
 }
-"""Keys without a default of their own, with the keys that apply instead, most of them in larger units, and the defaults
-of those."""
+"""Keys without a default of their own. If one is not set, the listed keys apply instead, in the order of precedence and
+with their defaults. Most of these use a larger unit."""
 
 
 @frozen
@@ -57,7 +57,7 @@ class ConfigEntry:
     value      None for a secret, or if there is no value
     kind       the type, as in `Key.kind`
     about      the documentation
-    synonyms   all sources in the order of precedence, the effective one first; may be empty if a default applies
+    synonyms   all sources in the order of precedence, the effective one first; may be empty if no layer sets the key
     """
 
     name: str
@@ -95,15 +95,15 @@ class Layers:
         return setting.text if setting.in_file or setting.text is not None else key.default
 
     def says(self, name: str) -> bool:
-        """Return whether some layer sets the key itself, rather than a key in a larger unit."""
+        """Return whether a layer sets the key itself, and not only a key that `_COARSER` names for it."""
         setting = self.file.get(name, Setting())
         return name in self.mine or name in self.all or setting.in_file
 
     def synonyms(self, key: Key) -> list[Synonym]:
         """Return the sources of a broker's key in the order of precedence, as Kafka does.
 
-        A key in a larger unit follows the key itself. The list is empty if the key itself has no value, for
-        example because only the key in the larger unit is set.
+        The keys that `_COARSER` names for it follow the key itself. The list is empty if no layer sets the key itself
+        and it has no default, even if one of those keys is set.
         """
         found = []
         for source, values in ((Source.BROKER, self.mine), (Source.ALL_BROKERS, self.all)):
@@ -162,7 +162,7 @@ def of_topic(values: Mapping[str, str], layers: Layers, wanted: Iterable[str] | 
 
 
 def of_broker(layers: Layers, wanted: Iterable[str] | None = None) -> list[ConfigEntry]:
-    """Return the entries of a broker: dynamic keys, static keys of its file, and unknown keys."""
+    """Return the entries of a broker: dynamic keys, static keys, and unknown keys that are set dynamically."""
     made = []
     for name in sorted({*BROKER, *layers.file, *layers.mine, *layers.all}):
         if wanted is not None and name not in wanted:

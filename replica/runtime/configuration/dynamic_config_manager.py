@@ -114,13 +114,13 @@ class DynamicConfigManager:
             self._log_idle()
 
     def _log_idle(self) -> None:
-        """Log each key that is set but has no effect, once."""
+        """Log each dynamic setting without effect, once until it is removed."""
         names = {name for values in self._dynamic.values() for name in values}
         self._idle_logged &= names
         for name in sorted(names - self._idle_logged):
             try:
                 why = key_of("brokers", name).idle
-            except ConfigError as error:  # an Apache Kafka broker may have allowed the value
+            except ConfigError as error:  # a static key, which another program has stored
                 why = str(error)
             if why:
                 self._idle_logged.add(name)
@@ -136,7 +136,7 @@ class DynamicConfigManager:
             else:
                 held.pop(where, None)
         if self._throttles.slows_follower(where) or self._throttles.slows_leader(where):
-            self._throttle()  # only for throttled partitions, since it examines all of these
+            self._throttle()  # it examines all throttled partitions, so call it only for these
 
     def _throttle(self) -> None:
         throttles = self._throttles
@@ -162,7 +162,7 @@ class DynamicConfigManager:
     # -- values ------------------------------------------------------------------------------------------------
 
     def _defaults(self) -> LogConfig:
-        """Return the default settings for topics. An invalid setting is logged and ignored."""
+        """Return the broker's defaults of topic settings. An invalid dynamic setting is logged and ignored."""
         made = self._file_defaults
         for name in (DEFAULT, str(self._me)):
             for key, text in self._dynamic.get(name, {}).items():

@@ -1,7 +1,7 @@
 """The configuration of each topic: the topic's own settings over the broker's.
 
 Opening a replica requests the topic's settings without waiting for them. The broker's defaults apply until the settings
-are read, which takes one round trip.
+have been read from the store.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TopicConfigs:
             listener.topic_configured(topic, self._config(topic, values))
 
     def _config(self, topic: str, values: Mapping[str, str]) -> LogConfig:
-        """Apply the settings one by one. An invalid one is logged and ignored."""
+        """Return the defaults, overridden by each valid setting. An invalid setting is logged and ignored."""
         made = self.defaults
         for key, text in values.items():
             if key not in TOPIC:

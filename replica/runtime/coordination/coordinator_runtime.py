@@ -5,9 +5,10 @@
     reply = await coordinator.ask(Join(...))
 
 One coordinator serves all groups, or all transactions, of a broker, so an exception must not stop it. A record that
-cannot be encoded is an error of the request that caused it. After any other exception the coordinator's state may be
-half changed: the runtime logs a traceback, puts a new coordinator in its place, and loads the partitions from the log
-again. Pending requests of the old coordinator fail, their connections are closed, and clients repeat them.
+cannot be encoded is an error of the request that caused it. After any other exception in a change or a turn, the
+coordinator's state may be half changed: the runtime logs a traceback, puts a new coordinator in its place, and loads
+the partitions from the log again. Pending requests of the old coordinator raise `KafkaError`. Unless a handler returns
+this error, the connection is closed, and the client repeats its request.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ PACE: Final = LoadPace()
 COUNT_AGAIN_S: Final = 0.05
 """The pause after each read of the number of partitions, before the next one."""
 RETRY_S: Final = 1.0
-"""The pause after an unexpected exception, before partitions are loaded, or their number is read, again."""
+"""The pause before partitions are loaded after a replacement of the coordinator, and after an unexpected exception in a
+read of their number."""
 
 C = TypeVar("C", bound=TopicCoordinator[Any, Any])
 K = TypeVar("K")
@@ -65,7 +67,7 @@ class CoordinatorStorage(Protocol):
 
 
 def _named(cause: object) -> str:
-    """Return the name of a cause for the log. Only the type of a request is named, since its content may be large."""
+    """Return the name of a cause for the log. The name of a request is its type, since the content may be large."""
     return cause if isinstance(cause, str) else type(cause).__name__
 
 
@@ -80,7 +82,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
     make         creates a coordinator, given the time
     decode       decodes a record of the topic; returns None for an unknown type, raises `RecordError` if it is invalid
     count        returns the number of partitions of the topic in the store; None if the topic does not exist
-    still_leads  called after a suspension: returns whether no other broker was elected meanwhile
+    still_leads  called after a suspension: returns whether the session with the store has lasted
     """
 
     def __init__(
@@ -95,7 +97,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         watchdogs: Watchdogs | None,
     ) -> None:
         self.now = steady_wall_clock()
-        """A wall clock that never goes back: its times are stored in the topic, and other brokers compare them."""
+        """A wall clock that never goes back while the process runs. Its times are stored in the topic, and later
+        leaders compare them with their own clocks."""
         self.coordinator = make(self.now())
         self.rebuilt = 0
         """The number of coordinators that were replaced after an exception."""
@@ -139,8 +142,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         while True:
             self._wakeup.answer()
             wait_s = (self.coordinator.deadline - self.now()) / 1000
-            # The coordinator was replaced, perhaps in this task's own turn: no turn has executed the new one's effects
-            # yet.
+            # The coordinator was replaced, perhaps in a turn of this task. If no other turn executes the new one's
+            # effects, the next turn of this task does.
             if self.rebuilt != rebuilt:
                 rebuilt, wait_s = self.rebuilt, min(wait_s, self._loads_from - trio.current_time())
             with trio.move_on_after(max(wait_s, 0)):
@@ -161,7 +164,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         self._change("a session that ended", lambda: self.coordinator.topic.resign_all(self.now()))
 
     def _is_excused(self) -> bool:
-        """Return whether turns are not expected now, so that the watchdog reports no stall."""
+        """Return whether no turns are expected now. Then the watchdog does not report the loop as dead."""
         return self._nursery is None or self._suspension.suspended or self._suspension.grace_ms > 0
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -221,7 +224,7 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         except Exception as error:
             self._rebuild(cause, error)
         self._turn()
-        if not nested:  # a nested change is timed by the current turn
+        if not nested:  # the time of a nested change counts for the outer change
             watchdog.took(watchdog.clock() - started, lambda: _named(cause))
 
     def _rebuild(self, cause: object, error: Exception) -> None:
@@ -238,8 +241,8 @@ class CoordinatorRuntime(ABC, Generic[C, K, R]):
         """Execute the coordinator's effects.
 
         An exception ends the turn and replaces the coordinator. The effects of the new one, its loads, are executed in
-        the next turn: at the next request, or by `_keep_time`, which waits until `_loads_from`. So a repeated exception
-        cannot make this turn loop.
+        the next turn: after the next change, or by `_keep_time`, which waits until `_loads_from`. So a repeated
+        exception cannot keep this turn from ending.
         """
         if self._nursery is None:
             return  # `run` begins with a turn

@@ -63,9 +63,10 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
             self._change("a closed connection", lambda: self.coordinator.connection_closed(connection, self.now()))
 
     def complete_transaction(self, partition: int, producer: int, committed: bool, offset: int) -> None:
-        """Apply or drop the offsets of a transaction whose marker is committed at this offset of an offsets partition.
+        """Apply the producer's pending offsets in an offsets partition if its transaction was `committed`, or else drop
+        them. `offset` is the offset of the transaction marker.
 
-        Repeated calls are harmless.
+        Call it when the marker is below the high watermark. Repeated calls are harmless.
         """
         self._change(
             "the end of a transaction",
@@ -116,7 +117,7 @@ class GroupCoordinatorRuntime(CoordinatorRuntime[GroupCoordinator, Ask, Reply]):
             case OffsetsExpired(group, offsets, group_too):
                 say("group_offsets_expired", group=group, offsets=offsets, group_too=group_too)
             case GroupsLoaded(partition, epoch, groups, offsets):
-                # A new cluster has fifty partitions, most of them empty.
+                # The offsets topic of a new cluster has fifty partitions by default, most of them empty.
                 level = logging.INFO if groups else logging.DEBUG
                 say("groups_loaded", level, partition=partition, epoch=epoch, groups=groups, offsets=offsets)
             case GroupsUnloaded(partition, groups):

@@ -12,7 +12,8 @@ from replica.runtime.store.topic_manager import TopicManager
 OFFSETS_CONFIG: Final = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
-    # A coordinator's clock is steady while it runs. A leader whose wall clock is set back must not refuse its records.
+    # The timestamps are times of the coordinator's clock, which is never set back. If the leader's wall clock is set
+    # back, they are in the future, and the leader must not refuse the records.
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 TRANSACTIONS_CONFIG: Final = {

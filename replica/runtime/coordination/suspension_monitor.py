@@ -1,9 +1,9 @@
 """Detects that the process was suspended, and keeps a coordinator from acting on outdated state afterwards.
 
-If a broker is suspended for longer than its session timeout, others may have been elected in its place. When it
-resumes, it must not answer from memory before the store has confirmed its session. Requests that arrived meanwhile are
-still unread. They are read before timers run; otherwise all group members would expire and all transactions would time
-out.
+If a broker is suspended for longer than its session timeout, other brokers may lead its partitions afterwards. When it
+resumes, it must not answer from memory before the store has confirmed that its session lasts. Requests that arrived
+during the suspension are still unread. They are read before timers run; otherwise group members would expire, and
+transactions would time out, although their requests have arrived.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class SuspensionMonitor:
     ) -> None:
         self._now = now
         self._still_leads = still_leads
-        """Returns whether the store confirms that no other broker was elected meanwhile."""
+        """Returns whether the store confirms that the session has lasted."""
         self._report = report
         """Receives the length of a suspension in milliseconds."""
         self._resign = resign
-        """Called if the session has ended."""
+        """Called after a suspension if the session has ended."""
         self._checked_at = now()
         self._confirmed = trio.Event()
-        """Set, and replaced, when a suspension is over and the session is confirmed or given up."""
+        """Set, and replaced, after each suspension, when it is known whether the session has lasted."""
         self._grace_ends = 0
 
     @property
     def suspended(self) -> bool:
-        """True after a suspension, until the store has confirmed the session or it is given up."""
+        """True after a suspension, until it is known whether the session has lasted."""
         return self._now() - self._checked_at > SUSPENDED_MS
 
     @property
@@ -53,11 +53,11 @@ class SuspensionMonitor:
         return self._grace_ends - self._now()
 
     async def confirmed(self) -> None:
-        """Wait until the session is confirmed or given up after a suspension."""
+        """Wait after a suspension until it is known whether the session has lasted."""
         await self._confirmed.wait()
 
     def begin(self) -> None:
-        """Start counting now, so that no suspension is detected before `run`."""
+        """Take this moment as the last check. The time before it does not count as a suspension."""
         self._checked_at = self._now()
 
     async def run(self) -> None:

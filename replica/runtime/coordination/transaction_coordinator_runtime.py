@@ -54,7 +54,7 @@ class MarkerSender(Protocol):
 
 
 class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, Ask, Reply]):
-    """Runs the coordinator of the transactions of one broker."""
+    """Runs the transaction coordinator of one broker."""
 
     def __init__(
         self,

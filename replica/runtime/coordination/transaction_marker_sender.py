@@ -162,7 +162,7 @@ class TransactionMarkerSender:
     # -- one leader ------------------------------------------------------------------------------------------
 
     async def _serve(self, leader: BrokerId, wakeup: Wakeup) -> None:
-        """Send requests to a leader until there has been no marker for it for `idle_s`."""
+        """Send requests to a leader. Return when no marker for the leader has arrived within `idle_s`."""
         connection: LeaderConnection | None = None
         try:
             while True:
@@ -201,7 +201,7 @@ class TransactionMarkerSender:
     async def _dial(self, leader: BrokerId) -> LeaderConnection:
         address = self._address(leader)
         if address is None:
-            raise Unreachable(f"the address of broker {leader} is not known yet")
+            raise Unreachable(f"the address of broker {leader} is unknown")
         with trio.move_on_after(self.settings.connect_s):
             settings = ClientSettings(f"broker-{self._me}-transactions", request_s=self.settings.answer_s)
             return await self._between.connection(address, settings)

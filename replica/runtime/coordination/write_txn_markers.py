@@ -1,4 +1,4 @@
-"""A request of the `TransactionMarkerManager`, translated to Kafka's WriteTxnMarkers, and its response back."""
+"""Translates requests of the `TransactionMarkerManager` to Kafka's WriteTxnMarkers, and the responses back."""
 
 from __future__ import annotations
 

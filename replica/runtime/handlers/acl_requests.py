@@ -44,8 +44,8 @@ E = TypeVar("E", ResourceType, PatternType, Operation, Permission)
 
 
 def handlers(authorizer: Authorizer | None) -> Handlers:
-    """Return the handlers. Each ACL to create and each filter has an error code of its own. Without an authorizer it is
-    always SECURITY_DISABLED."""
+    """Return the handlers. Each ACL to create and each filter has an error code of its own. Without an authorizer each
+    of these codes is SECURITY_DISABLED."""
 
     def present() -> Authorizer:
         if authorizer is None:
@@ -113,8 +113,8 @@ def handlers(authorizer: Authorizer | None) -> Handlers:
         return DeleteAclsResponse(filter_results=results)
 
     async def remove(acls: Iterable[Acl]) -> dict[Pattern, KafkaError]:
-        """Remove the ACLs; return an error for each pattern, NONE for success. Each pattern's node is written once, for
-        all filters together."""
+        """Remove the ACLs. Return the error of each pattern; NONE for success. The node of a pattern is changed once
+        for all filters."""
         gone: dict[Pattern, list[Entry]] = {}
         for acl in acls:
             gone.setdefault(acl.pattern, []).append(acl.entry)

@@ -1,7 +1,7 @@
 """Client quotas: count the bytes of Produce and Fetch, and delay clients above their rates.
 
 The response names the delay (`throttle_time_ms`), and the broker executes no request of the connection during it. A
-produce with acks=0 has no response: its handler sleeps. Fetches of replicas are not counted.
+produce with acks=0 has no response: its handler sleeps. Fetches of followers are not counted.
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ def user_and_client(entity: Entity) -> tuple[str | None, str | None]:
 
 
 def _unquoted(name: str) -> str:
-    """Return the name in a path element. A user named `<default>` is quoted, to distinguish it from the default
-    entity."""
+    """Return the decoded name of a path element. The default entity is not encoded."""
     return DEFAULT if name == DEFAULT else unquote(name)
 
 
 def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], int], inter_broker: str) -> Handlers:
-    """Return the handlers with quotas on Produce and Fetch. `inter_broker`: the listener at which replicas fetch."""
+    """Return the handlers with quotas on Produce and Fetch. `inter_broker`: the listener at which followers fetch."""
     produce_to: Handler[ProduceRequest, ProduceResponse | None] = handlers[ApiKey.PRODUCE]
     fetch_from: Handler[FetchRequest, FetchResponse] = handlers[ApiKey.FETCH]
 
@@ -72,7 +71,7 @@ def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], in
             return await fetch_from(request)
         if wait := quotas.throttle_ms(QuotaType.FETCH, client, now()):
             # The client has exceeded its quota, perhaps on another connection. It fetches again after the empty
-            # response.
+            # response and the delay.
             request = evolve(request, body=evolve(body, max_bytes=0, max_wait_ms=0))
             nothing = await fetch_from(request)
             nothing.throttle_time_ms = wait

@@ -93,7 +93,7 @@ def handlers(
         async def one(resource: DescribeConfigsResource, result: DescribeConfigsResult) -> None:
             entity = entity_of(resource)
             if entity in named:
-                # A few bytes of request would return a whole configuration again.
+                # For a few bytes of a request, the response would contain a whole configuration again.
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource is in the request more than once")
             named.add(entity)
             named_keys = resource.configuration_keys

@@ -1,8 +1,8 @@
 """Fetch sessions of consumers, in front of the handler of Fetch.
 
 `replica.core.fetching.fetch_context` has the rules. This handler passes the fields of requests and responses to it, and
-lets other tasks run between its passes through many partitions. A follower's request passes unchanged, since the core
-keeps its session.
+lets other tasks run between its passes through many partitions. The sessions of followers are kept by the replica
+manager: their requests only lose repeated partitions here.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def in_sessions(
 
 
 async def _turn_after(topics: list[FetchTopic]) -> None:
-    """Let other tasks run if there are many partitions. A tiny request may fetch a large session."""
+    """Let other tasks run if there are many partitions. A tiny request may fetch all partitions of a large session."""
     if sum(len(topic.partitions) for topic in topics) > STEPS_PER_TURN:
         await trio.lowlevel.checkpoint()
 
 
 def _without_repeats(topics: list[FetchTopic]) -> list[FetchTopic]:
-    """Return the partitions with each one once."""
+    """Return each partition once."""
     if len(topics) == 1 and len(topics[0].partitions) == 1:
         return topics
     found = without_repeats(((topic.topic, part.partition), part) for topic in topics for part in topic.partitions)
@@ -110,7 +110,7 @@ def _forgotten(body: FetchRequest) -> Iterator[TopicPartition]:
 
 
 def _topics(requests: Mapping[TopicPartition, RequestFields]) -> list[FetchTopic]:
-    """Return the partitions in this order. A topic may be in the list more than once."""
+    """Return the partitions in the order of `requests`. A topic may be in the list more than once."""
     return [
         FetchTopic(
             topic=topic,
@@ -124,7 +124,7 @@ def _topics(requests: Mapping[TopicPartition, RequestFields]) -> list[FetchTopic
 
 
 def _included(responses: Iterable[FetchableTopicResponse], context: FetchContext) -> list[FetchableTopicResponse]:
-    """Return the partitions that the response names."""
+    """Return those partitions that the context includes in the response."""
     topics: dict[str, list[PartitionData]] = {}
     for topic in responses:
         name = topic.topic

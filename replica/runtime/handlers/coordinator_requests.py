@@ -53,7 +53,8 @@ class CoordinatorTopicLookup:
     _creation: trio.Lock = field(factory=trio.Lock)
 
     async def count(self) -> int:
-        """Return the number of partitions. Create a missing topic; raise `KafkaError` if it is still missing then."""
+        """Return the number of partitions. Create the topic if it is missing. Raise `KafkaError` on an error, or if the
+        topic is still missing afterwards."""
         async with self._creation:  # only one lookup at a time creates the topic
             count = await self._create_if_missing()
         if count is None:
@@ -100,8 +101,8 @@ class CoordinatorLookup:
         )
 
     async def _all(self, keys: Sequence[str], kind: int, listener: str) -> list[Coordinator]:
-        """Look up all keys. The number of partitions is read once for `KEYS_AT_ONCE` keys, and the read lets other
-        tasks run; one read for each key would cost a pass of the event loop each."""
+        """Look up all keys. Read the number of partitions once for every `KEYS_AT_ONCE` keys, not for every key: each
+        read lets other tasks run, which costs a pass of the event loop."""
         found: list[Coordinator] = []
         for start in range(0, len(keys), KEYS_AT_ONCE):
             some = keys[start : start + KEYS_AT_ONCE]

@@ -1,7 +1,8 @@
 """`Fetch`, by consumers and by the replicas of other brokers.
 
-A consumer's fetch always names all its partitions here, because `handlers.consumer_fetch_sessions` keeps its session.
-The core keeps the sessions of followers (`replica.core.fetching.follower_fetch_sessions`).
+A consumer's request names all partitions to fetch: `handlers.consumer_fetch_sessions`, which calls this handler, has
+added those of the fetch session. The core keeps the sessions of followers
+(`replica.core.fetching.follower_fetch_sessions`).
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def handlers(replicas: ReplicaManagerRuntime, inter_broker: str) -> Handlers:
 
 
 def in_session(request: Request[FetchRequest], inter_broker: str) -> bool:
-    """Return whether a follower's request opens or continues a session."""
+    """Return whether a request is a follower's, and opens or continues a fetch session."""
     body = request.body
     return body.replica_id >= 0 and request.listener == inter_broker and body.session_epoch != END
 

@@ -1,4 +1,7 @@
-"""Requests of consumers and group tools, translated to requests to the group coordinator and back."""
+"""Requests to the group coordinator, from consumers, transactional producers and administrators.
+
+The handlers translate them to messages of the core, and its replies to responses.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,8 @@ from replica.wire.schemas.transaction_schemas import (
 )
 
 GROUP_OPERATIONS: Final = 0x0148
-"""The bits of READ, DELETE and DESCRIBE, all operations on a group. With an authorizer, its guard replaces them."""
+"""The bits of READ, DELETE and DESCRIBE, all operations on a group. With an authorizer, the guard of the request
+replaces them by the operations that the principal is authorized for."""
 CLASSIC: Final = "classic"
 LEAVERS_AT_ONCE: Final = 500
 """The number of members of one LeaveGroup request that leave before other tasks run."""
@@ -105,7 +109,7 @@ R = TypeVar("R")
 
 
 def handlers(groups: GroupCoordinatorRuntime, known: Callable[[TopicPartition], bool]) -> Handlers:
-    """Return the handlers. `known` returns whether a partition exists; offsets for other partitions are refused."""
+    """Return the handlers. `known` returns whether a partition exists; a commit for any other partition is refused."""
     requests = _GroupRequests(groups, known)
     return handler_table(
         handles(JOIN_GROUP, requests.join),
@@ -356,8 +360,8 @@ class _GroupRequests:
 def _identity(
     body: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | OffsetCommitRequest | TxnOffsetCommitRequest,
 ) -> GroupIdentity:
-    """Return the sender of a request. JoinGroup has no generation; a commit with generation -1 comes from a
-    non-member."""
+    """Return the sender of a request. The generation is -1 in JoinGroup, which has none, and in a commit that names
+    none."""
     generation = -1 if isinstance(body, JoinGroupRequest) else body.generation_id
     return GroupIdentity(body.group_id, body.member_id, generation, body.group_instance_id)
 

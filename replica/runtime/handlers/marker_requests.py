@@ -107,8 +107,8 @@ def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handle
         producer_id, committed = marker.producer_id, marker.transaction_result
 
         def done(error: ErrorCode, offset: int) -> None:
-            """Report the end of the transaction even if the request's connection was closed: the marker is in the
-            log."""
+            """Report the end of the transaction in this partition if the marker is committed, even if the request's
+            connection was closed."""
             if not error:
                 ended(where, producer_id, committed, offset)
             pending.settle(place, error)
@@ -118,7 +118,7 @@ def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handle
         storage.append(where, batch, TIMEOUT_MS, done)
 
     async def describe(request: Request[DescribeProducersRequest]) -> DescribeProducersResponse:
-        """Describe each partition once, even if the request repeats it: it may have thousands of producers."""
+        """Describe each partition once, even if the request repeats it: a partition may have thousands of producers."""
         wanted: dict[str, dict[int, None]] = {}
         for where in _named(request.body.topics):
             wanted.setdefault(where.topic, {})[where.partition] = None

@@ -27,13 +27,14 @@ from replica.wire.schemas.cluster_schemas import (
 
 ALL_OF_TOPIC: Final = 0x0DF8
 ALL_OF_CLUSTER: Final = 0x1FA0
-"""The bits of all operations on the cluster. With an authorizer, its guard replaces them."""
+"""The bits of all operations on the cluster. With an authorizer, the guard of the request replaces them by the
+operations that the principal is authorized for."""
 
 _LISTENER_NOT_FOUND_SINCE: Final = 6
 _BROKER_ENDPOINTS: Final = 1
 Create = Callable[[Sequence[str]], Awaitable[Mapping[str, ErrorCode]]]
-"""Begins to create missing topics, and returns the error of each, without those that it does not create. It takes about
-a second at most."""
+"""Begins to create missing topics, and returns the error of each. Topics beyond its limits are neither created nor
+returned. It takes about a second at most."""
 
 
 @frozen
@@ -54,8 +55,8 @@ def handlers(
         return -1 if found is None or found not in cache.brokers else found
 
     async def metadata(request: Request[MetadataRequest]) -> MetadataResponse:
-        """Describe the named topics, or all, and create missing ones if both broker and request allow it. Topics that
-        are not created, because there are too many, get UNKNOWN_TOPIC_OR_PARTITION, which clients retry.
+        """Describe the named topics, or all. Create missing ones if both broker and request allow it. A topic beyond
+        the limits of `create` gets UNKNOWN_TOPIC_OR_PARTITION, which clients retry.
 
         Version 0 requests all topics with an empty list, later versions with null.
         """
@@ -125,7 +126,8 @@ def _topic(
 ) -> MetadataResponseTopic:
     if ident is not None:
         name = cache.name_of(ident)
-    # A topic created for this request gets its error even if the cache has it: its leaders may be unknown yet.
+    # A topic that was missing when the request arrived gets its error, even if the cache has it by now: the leaders of
+    # its partitions may not be known yet.
     topic = None if name is None or (ident is None and name in missing) else cache.topics.get(name)
     if topic is None:
         if ident is not None:
@@ -147,7 +149,8 @@ def _topic(
 def _partitions(
     cache: MetadataCache, reachable: Set[BrokerId], version: int, topic: TopicMetadata
 ) -> list[MetadataResponsePartition]:
-    """Describe the partitions of a topic. It must be fast, since each client that reconnects requests all partitions.
+    """Describe the partitions of a topic. This must be fast: many clients may reconnect at once, and each may request
+    all partitions.
 
     reachable   live brokers that have the client's listener
     """

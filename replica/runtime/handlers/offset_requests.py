@@ -62,7 +62,7 @@ def handlers(
             for part in topic.partitions:
                 await turns.step()
                 where = TopicPartition(topic.name, part.partition_index)
-                if named[where] > 1:  # each lookup of a timestamp decompresses a whole batch
+                if named[where] > 1:  # a lookup of a timestamp may decompress a whole batch
                     parts.append(evolve(_NOWHERE, partition_index=where.partition))
                     continue
                 lookup = Lookup(where, part.timestamp, part.current_leader_epoch)

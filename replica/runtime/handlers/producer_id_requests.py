@@ -1,4 +1,8 @@
-"""`InitProducerId`: assign the id and epoch by which leaders recognize a producer's repeated batches."""
+"""`InitProducerId`: return the id and epoch of a producer.
+
+A request with a transactional id goes to the transaction coordinator, which fences earlier producers with this id.
+Without one, the producer gets a new id.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def handlers(session: Callable[[], zab.Session | None]) -> Handlers:
 
                 await call_store(session(), change)
             except KafkaError as error:
-                # INVALID_CONFIG would confuse clients: quotas have a request of their own.
+                # Kafka returns INVALID_REQUEST for an invalid quota.
                 code = ErrorCode.INVALID_REQUEST if error.code is ErrorCode.INVALID_CONFIG else error.code
                 return AlterQuotaEntryResult(error_code=code, error_message=error.text, entity=entry.entity)
             return AlterQuotaEntryResult(entity=entry.entity)
@@ -119,7 +119,7 @@ def _entity(parts: list[EntityData]) -> Entity:
         case others:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"unsupported entity type {', '.join(others)}: use user, client-id, both of them, or ip",
+                f"an entity cannot consist of {', '.join(others)}: use user, client-id, both of them, or ip",
             )
 
 
@@ -134,11 +134,13 @@ class _EntityFilter:
             if kind not in (USER, CLIENT_ID, IP) or kind in self._parts:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"unsupported or repeated component {kind}: use {USER}, {CLIENT_ID} and {IP}, each at most once",
+                    f"unsupported or repeated component {kind}: use {USER}, {CLIENT_ID} or {IP}, each at most once",
                 )
             if how not in (EXACT, DEFAULT_ENTITY, ANY) or (name is None) == (how == EXACT):
                 raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"component {kind}: match type {how} does not allow the name {name!r}"
+                    ErrorCode.INVALID_REQUEST,
+                    f"component {kind}: match type {how} with name {name!r}; use 0 (exact) with a name, or 1 (default) "
+                    "or 2 (any) without a name",
                 )
             self._parts[kind] = how, name
         if IP in self._parts and len(self._parts) > 1:
@@ -170,7 +172,8 @@ def _alteration(entity: Entity, op: OpData) -> Alteration:
     if name not in (IPS if entity.kind == "ips" else CLIENT):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"unknown quota {name}; users and clients have {', '.join(CLIENT)}, IP addresses {', '.join(IPS)}",
+            f"quota {name} is not supported for this entity: users and clients have {', '.join(CLIENT)}, "
+            f"IP addresses {', '.join(IPS)}",
         )
     if op.remove:
         return Alteration(name, Operation.DELETE)

@@ -44,15 +44,15 @@ _CODES: Final[Mapping[ElectionOutcome, ErrorCode]] = {
 
 
 def handlers(current: Callable[[], Controller | None]) -> Handlers:
-    """Return the handlers. `current` returns this broker's candidate for controller; None before the first session with
-    the store."""
+    """Return the handlers. `current` returns this broker's `Controller`, whether it is elected or not; None before the
+    first session with the store."""
 
     def context() -> ControllerContext | None:
         controller = current()
         return None if controller is None or controller.term is None else controller.term.context
 
     async def ask(event: events.Event) -> object:
-        """Return the controller's answer. The timeout in the request is ignored, as in Kafka."""
+        """Return the controller's answer. The timeout in the request is ignored."""
         controller = current()
         try:
             if controller is None:

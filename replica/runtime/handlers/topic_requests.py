@@ -1,8 +1,8 @@
 """`CreateTopics`, `CreatePartitions` and `DeleteTopics`.
 
-A request first writes the changes of its topics to the store, some of them concurrently, and then waits for the
-controller to execute them. Its timeout limits both for all topics together, but the writes have at
-least `WRITE_S`.
+A handler first writes the changes of all topics to the store, up to `TOGETHER_MAX` concurrently. It then waits until
+the controller has executed them. The timeout of the request covers both steps for all topics together, but the writes
+have at least `WRITE_S`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ R = TypeVar("R", CreatableTopicResult, CreatePartitionsTopicResult, DeletableTop
 TOGETHER_MAX: Final = 50
 """The maximum number of topics of one request that are written concurrently."""
 WRITE_S: Final = 1.0
-"""The time for the writes of a request whose timeout is shorter."""
+"""The minimum time for the writes of one request, even if its timeout is shorter."""
 
 
 def handlers(topics: TopicManager, cache: MetadataCache, layers: Callable[[], Layers]) -> Handlers:
@@ -163,8 +163,8 @@ def _repeated(names: Iterable[str]) -> set[str]:
 def _rounds(names: Iterable[str]) -> list[list[int]]:
     """Group the indexes of the requested topics into rounds. The topics of a round are created concurrently.
 
-    Topics with the same metric name are in different rounds; otherwise the check for collisions could miss one of
-    them.
+    Topics with the same metric name are in different rounds, since concurrent creations would not detect that their
+    names collide.
     """
     rounds: list[list[int]] = []
     seen: Counter[str] = Counter()
@@ -203,8 +203,8 @@ def _manual(topic: CreatableTopic) -> Manual | None:
 async def _write_each(
     pairs: Sequence[tuple[Q, R]], write: Callable[[Q, R], Awaitable[None]], time: _RequestTime, done: str
 ) -> None:
-    """Write the change of each topic, some of them concurrently. Topics that are not `done` in time get
-    REQUEST_TIMED_OUT."""
+    """Write the change of each topic, up to `TOGETHER_MAX` concurrently. A topic whose write has not ended in time gets
+    REQUEST_TIMED_OUT. `done` names the change in the error message."""
     late = f"the topic was not {done} within the time limit of the request, or it is unknown whether it was"
     for _, result in pairs:
         result.error_code, result.error_message = ErrorCode.REQUEST_TIMED_OUT, late
@@ -246,8 +246,8 @@ async def _record_error(
 class _RequestTime:
     """The time limit of one request, for all its topics together (`timeout_ms`).
 
-    write_until   the end of the writes to the store. A request with a shorter timeout has `WRITE_S` for them, since
-                  Apache Kafka writes all topics whatever the timeout, and clients use a timeout of 0 to not wait
+    write_until   the end of the writes to the store, which have at least `WRITE_S`: Apache Kafka writes all topics
+                  whatever the timeout, and clients use a timeout of 0 to not wait
     wait_until    the end of the wait for the controller
     """
 
@@ -262,5 +262,5 @@ class _RequestTime:
 
     @property
     def left_ms(self) -> int:
-        """The rest of the time for the controller, rounded up; 0 after its end."""
+        """The milliseconds until `wait_until`, rounded up; 0 after it."""
         return max(math.ceil((self.wait_until - trio.current_time()) * 1000), 0)

@@ -1,4 +1,6 @@
-"""Requests of transactional producers, and administrators' `DescribeTransactions` and `ListTransactions`."""
+"""`AddPartitionsToTxn`, `AddOffsetsToTxn` and `EndTxn` of transactional producers, and `DescribeTransactions` and
+`ListTransactions` of administrators.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ from replica.wire.schemas.transaction_schemas import (
 )
 
 _FENCED_SINCE: Final = 2
-"""The first version whose clients know PRODUCER_FENCED; others receive INVALID_PRODUCER_EPOCH."""
+"""The first version of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn whose clients know PRODUCER_FENCED. Clients with
+an earlier version receive INVALID_PRODUCER_EPOCH."""
 _STATES: Final = {state.value: state for state in TxnState}
 
 R = TypeVar("R")
@@ -107,7 +110,7 @@ class _TransactionRequests:
         return ErrorCode.NONE if self.known(where) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     async def add_offsets(self, request: Request[AddOffsetsToTxnRequest]) -> AddOffsetsToTxnResponse:
-        """Add the offsets partition that stores the group's offsets to the transaction."""
+        """Add to the transaction the partition of the offsets topic that stores the offsets of the group."""
         body = request.body
         try:
             count = await self.offsets_partitions()

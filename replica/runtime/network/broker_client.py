@@ -87,8 +87,8 @@ class Client:
     async def ask_coordinator(
         self, group: str, api: Api[Q, R], body: Q, error_of: Callable[[R], int], version_max: int | None = None
     ) -> R:
-        """Send a request to the coordinator of a group, and retry if it moves. `error_of` returns a response's error
-        code."""
+        """Send a request to the coordinator of a group. Retry as `patiently` does, for example if the coordinator has
+        moved. `error_of` returns a response's error code."""
 
         async def once() -> R:
             reply = await self.ask_broker(await self.coordinator(group), api, body, version_max)
@@ -105,8 +105,8 @@ class Client:
         return node
 
     async def patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Call `act`, and retry temporary errors: a leader is being elected or has moved, or a broker cannot be
-        reached."""
+        """Call `act`. Retry temporary errors for up to `patience_s`, for example while a leader is elected or a broker
+        cannot be reached."""
         began = trio.current_time()
         pause = PAUSE_S
         while True:

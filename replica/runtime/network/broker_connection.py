@@ -30,14 +30,14 @@ REAUTHENTICATE_AFTER: Final = 0.85
 """The fraction of the session lifetime after which the connection re-authenticates. Kafka's clients use 0.85 to
 0.95."""
 CLOSED_BY_BROKER: Final = "the broker closed the connection"
-CERTIFICATE_REQUIRED: Final = "the broker requires a client certificate, and did not accept one from this client"
+CERTIFICATE_REQUIRED: Final = "the broker rejected the handshake; it may require a client certificate that it trusts"
 _CERTIFICATE_ALERTS: Final = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")
-"""OpenSSL's names of the alerts of a broker that requires a client certificate."""
+"""Parts of OpenSSL's names for the alerts that a broker may send because it requires a client certificate."""
 
 
 class Unreachable(Exception):
-    """A broker could not be reached, or did not respond in time; or none of several did. The message gives the
-    reasons."""
+    """A request got no response, for example because the broker could not be reached or did not respond in time. The
+    message gives the reason, or the reasons of all brokers that were tried."""
 
 
 class CannotConnect(Unreachable):
@@ -50,7 +50,7 @@ def _ignore(error: Exception, waited_s: float) -> None:
 
 @frozen
 class ClientSettings:
-    """request_s    time limit for one connection attempt, or one request
+    """request_s    time limit of each connection attempt, and of each request; some have `GROUP_WAIT_S` in addition
     patience_s   time for which a temporary error is retried, for example during the election of a leader
     reply_bytes_max  the limit of one response; a longer one breaks the connection
     on_retry     called before each retry with the error and the seconds since the first attempt
@@ -69,7 +69,7 @@ class BrokerConnection:
     def __init__(self, stream: trio.abc.Stream, settings: ClientSettings) -> None:
         self.stream = stream
         self.broken = False
-        """True after an error that may have left a response unread: the connection must not be used again."""
+        """True if the connection must not be used again, for example because a late response may still arrive."""
         self._settings = settings
         self._framing = Framing(settings.reply_bytes_max)
         self._frames: list[bytes] = []
@@ -78,7 +78,7 @@ class BrokerConnection:
         self._correlation = 0
         """The correlation id of the last request."""
         self._versions: dict[int, tuple[int, int]] | None = None
-        """The broker's versions of each API; None before the first request."""
+        """The broker's versions of each API; None until the first `ask`."""
         self._identity: Identity | None = None
         """The identity, if the connection is authenticated by SASL."""
         self._reauthenticate_at = math.inf
@@ -96,7 +96,7 @@ class BrokerConnection:
     async def log_in(self, identity: Identity) -> None:
         """Authenticate. Raise `KafkaError` if either side rejects the other.
 
-        If the session has a lifetime, later requests re-authenticate in time.
+        If the session has a lifetime, an `ask` re-authenticates first once `REAUTHENTICATE_AFTER` of it has passed.
         """
         async with self._turn:
             await self._log_in(identity)
@@ -114,11 +114,12 @@ class BrokerConnection:
     def _version(self, ours: Api[Any, Any], version_max: int | None) -> int:
         assert self._versions is not None
         first, last = self._versions.get(ours.key, (0, -1))
-        version = min(last, ours.last if version_max is None else min(ours.last, version_max))
+        ours_last = ours.last if version_max is None else min(ours.last, version_max)
+        version = min(last, ours_last)
         if version < max(first, ours.first):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{ours.key.name}: the broker has versions {first} to {last}, this client {ours.first} to {ours.last}"
+                f"{ours.key.name}: the broker has versions {first} to {last}, this client {ours.first} to {ours_last}"
                 if last >= 0
                 else f"the broker does not support {ours.key.name}",
             )

@@ -20,7 +20,7 @@ from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits, l
 
 
 class ClientListener:
-    """Accepts the connections of clients at one address."""
+    """Accepts the connections of clients at one port."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """The I/O of one client connection: it moves bytes, calls handlers, and follows the decisions of its
 `ClientConnection`.
 
-It has three tasks. One reads ahead of the requests being executed, because only a read detects that the client has
-left. One executes requests. One sends all responses that have accumulated. Each replicated write waits for replicas in
-a task of its own.
+Each connection has three tasks. One reads ahead of the requests being executed, because only a read detects that the
+client has left. One executes requests. One sends all responses that have accumulated. Each replicated write waits for
+replicas in a task of its own.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ _KINDS: Final[Mapping[int, RequestKind]] = {
     ApiKey.SASL_AUTHENTICATE: RequestKind.AUTHENTICATION,
 }
 _LONG_REQUEST_BYTES: Final = 16 << 10
-"""The size of a request above which other tasks run between its steps. The lists of a smaller request are short."""
+"""The size in bytes above which a request lets other tasks run between its decoding, execution and encoding. The lists
+of a smaller request are short."""
 _LONG_PRODUCE_PARTITIONS: Final = 100
-"""The number of partitions of a long produce request above which other tasks run between its steps. Its size in bytes
-is no measure, since records alone may make it large."""
+"""A Produce above `_LONG_REQUEST_BYTES` lets other tasks run only if it also has more partitions than this, since its
+records alone may make it large."""
 _READ_BYTES_MAX: Final = 1 << 20
 _BROKEN: Final = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
@@ -71,8 +72,8 @@ class ConnectionShell:
         principal: str = ANONYMOUS,
         on_identified: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_identified` is called whenever requests have arrived; with SASL, only when the client has been
-        authenticated."""
+        """`on_identified` is called whenever requests have arrived; with SASL, after each successful authentication
+        instead."""
         self._listener = listener
         self._id = listener.next_connection_id()
         self._stream = stream
@@ -177,7 +178,8 @@ class ConnectionShell:
             await listener.wait_for_room()
 
     async def _finish(self) -> None:
-        """Wait until all requests are executed and all responses are sent."""
+        """Wait until all requests are executed and all responses are sent. If the client has left, a long poll in
+        progress does not count."""
         connection = self._connection
         while not (connection.is_worked_off and connection.is_drained):
             self._answered.answer()
@@ -218,11 +220,11 @@ class ConnectionShell:
         await self._progressed.wait()
 
     async def _execute(self, nursery: trio.Nursery, frame: bytes) -> None:
-        """Execute one request. Return when the next one may start.
+        """Execute one request. Return when it is answered; for a replicated write, when its records have offsets.
 
-        During a SASL exchange of version 0, frames are raw tokens instead of requests. An ApiVersions request of an
-        unknown version is answered in version 0 (KIP-35), unless SASL has begun. Any other unknown request ends the
-        connection.
+        After SaslHandshake version 0, frames are raw tokens instead of requests until authentication ends. An
+        ApiVersions request of an unknown version is answered in version 0 (KIP-35), unless SASL has begun. Any other
+        unknown request ends the connection.
         """
         connection, authenticator = self._connection, self._authenticator
         if authenticator is not None and authenticator.expects_raw_token:
@@ -239,8 +241,8 @@ class ConnectionShell:
             request = decode_request(frame)
         except UnknownApi as error:
             if error.head.key != ApiKey.API_VERSIONS or (authenticator is not None and authenticator.started):
-                # Closing the connection is the only sign for clients that do not negotiate versions, and with acks=0
-                # they expect no response.
+                # Close the connection. No response is possible: the client could not decode one of another version, and
+                # expects none to a Produce with acks=0.
                 self._client_id = error.client_id
                 self._listener.unsupported_requests += 1
                 raise
@@ -357,7 +359,7 @@ class ConnectionShell:
     # -- sending -------------------------------------------------------------------------------------------
 
     def _encoded(self, request: DecodedRequest[Any], response: object | None) -> tuple[bytes | None, float]:
-        """Return the response as bytes, and the end of the time for which its throttle time mutes the client."""
+        """Return the response as bytes, and the time until which its throttle time mutes the client; 0 without one."""
         if response is None:
             return None, 0.0
         try:
@@ -400,7 +402,7 @@ class ConnectionShell:
             with trio.move_on_after(limits.stalled_s) as patience:
                 await self._stream.send_all(memoryview(data)[start : start + step])
             if patience.cancelled_caught:
-                raise Cut(f"the client has not read its responses for {limits.stalled_s:g} s")
+                raise Cut(f"the client read less than {step} bytes of its responses in {limits.stalled_s:g} s")
 
 
 def has_long_lists(request: DecodedRequest[Any], frame: bytes) -> bool:

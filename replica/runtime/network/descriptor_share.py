@@ -1,8 +1,8 @@
 """The division of the process's file descriptors between client connections and logs.
 
 The system assigns the smallest free number to a new file or connection. So a connection with a high number shows that
-all lower numbers are in use, and no counting is needed: a connection with too high a number is refused, and logs use
-the rest.
+all lower numbers are in use. A listener refuses a connection with too high a number, unless it can drop a half-open one
+instead (`zab.net.listener`), and leaves the rest to the logs.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class DescriptorShare:
 def share_descriptors(limit: int, directories: int, logs: int, others: int = OTHERS) -> DescriptorShare:
     """Divide the descriptors of the process.
 
-    The logs of each directory may keep `logs` files open, or fewer if the reserve would exceed half of the limit, but
-    at least `OPEN_FILES_LEAST`.
+    Reserve `logs` descriptors for each log directory and `others` for other uses, but at most half of `limit`. Client
+    connections have the rest. If half of `limit` is not enough, the logs of each directory may keep fewer files open,
+    but at least `OPEN_FILES_LEAST` (or `logs`, if that is less).
     """
     reserved = min(directories * logs + others, limit // 2)
     for_logs = reserved - min(others, reserved // 2)

@@ -33,7 +33,7 @@ class InterBrokerClients:
         return connection
 
     async def stream(self, endpoint: Endpoint, _: ssl.SSLContext | None = None) -> trio.abc.Stream:
-        """Return an authenticated stream for the controller's commands, as a `Dial`. Raise `OSError`."""
+        """A `Dial`: return an authenticated stream for the controller's commands. Raise `OSError` if there is none."""
         try:
             connection = await self.connection((endpoint.host, endpoint.port), ClientSettings("controller"))
         except (KafkaError, Unreachable, WireError, ssl.SSLError, trio.BrokenResourceError) as error:

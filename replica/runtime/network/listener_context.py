@@ -42,14 +42,14 @@ class ListenerContext:
         """`on_closed` is called with the id of a connection that has closed."""
         self.name = name
         self.handlers = handlers
-        """Handlers by API key. ApiVersions omits APIs without a handler."""
+        """Handlers by API key. ApiVersions reports these APIs, ApiVersions itself, and those of SASL."""
         self.log = log
         self.security = security
         self.watchdog = watchdog
         self.on_closed = on_closed
         self.memory = ListenerMemory()
         self.unsupported_requests = 0
-        """The number of requests with an unknown API or version. Each closed its connection."""
+        """The number of requests with an unknown API or version that closed their connection."""
         self._has_room = trio.Event()
         """Set when a request is answered or a connection closes. Replaced when a connection waits."""
         self._connections = count(1)
@@ -61,8 +61,8 @@ class ListenerContext:
         self._has_room.set()
 
     async def wait_for_room(self) -> None:
-        """Wait until a request is answered or a connection closes. Connections call this while requests exceed the
-        listener's memory."""
+        """Wait until a request is answered or a connection closes. Connections call this while the requests of the
+        listener exceed `queued.max.request.bytes`."""
         if self._has_room.is_set():
             self._has_room = trio.Event()
         await self._has_room.wait()

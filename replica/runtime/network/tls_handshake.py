@@ -53,7 +53,7 @@ async def _linger(stream: trio.SocketStream) -> None:
 
 
 async def dial(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """Connect to a broker. If its certificate is rejected, send it an alert and raise `ssl.SSLError`."""
+    """Connect to a broker. Raise `ssl.SSLError` if the TLS handshake fails, after the broker could read the alert."""
     stream = await trio.open_tcp_stream(host, port)
     if tls is None:
         return stream

@@ -26,7 +26,7 @@ from zab.net.wakeup import Wakeup
 class AlterPartitionPace:
     """notices_s    the pause between checks for ISR changes to report to the controller
     store_s      the pause after a failed request to the store
-    writes_max   the number of concurrent requests to the store
+    writes_max   the maximum number of concurrent requests to the store
     """
 
     notices_s: float = 2.5
@@ -55,7 +55,7 @@ class AlterPartitionSender:
         self._log = log
         self._pace = pace
         self._queued: dict[TopicPartition, WriteIsr | ReadIsr] = {}
-        """The requests to send, at most one a partition: the core makes the next one after the outcome of the last."""
+        """The requests to send. The core makes the next one of a partition after the outcome of the last one."""
         self._wakeup = Wakeup()
 
     def send(self, request: WriteIsr | ReadIsr) -> None:

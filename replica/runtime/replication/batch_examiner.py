@@ -1,12 +1,12 @@
-"""Examines record batches before they are appended, large ones in threads, so that no other request waits.
+"""Examines record batches before they are appended, large ones in threads, so that the event loop does not wait.
 
-A few kilobytes may decompress to many megabytes, or hold a million records, which shows only during decompression. So a
-compressed batch is decompressed at once up to a bound, and in a thread beyond it.
+A few kilobytes may decompress to many megabytes, or hold a million records, which shows only during decompression. So
+the event loop decompresses a batch up to a bound. If that is not enough, a thread examines the batch from its start.
 
-There are two lanes of threads. The ordinary lane bounds a batch by its compressed size, and gives up beyond that bound.
-The oversized lane, a single thread with the full bounds, then examines the batch again. So a batch of a few kilobytes
-that decompresses to 64 MiB costs the ordinary lane no more than a normal batch, and normal batches do not queue behind
-it. Searches for a timestamp have a thread of their own, because they decompress stored batches, which may be as large.
+There are two lanes of threads. The ordinary lane derives its bounds from the compressed size, and gives up at them. The
+oversized lane, a single thread with the full bounds, then examines the batch again. So a batch of a few kilobytes that
+decompresses to 64 MiB costs the ordinary lane no more than a normal batch, and normal batches do not queue behind it.
+Searches for a timestamp have a thread of their own, because they decompress stored batches, which may be as large.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class BatchExaminerSettings:
     batch_bytes_max        the decompressed size; a larger batch is refused
     batch_records_max      the number of records; a batch with more is refused
     light_bytes_max        uncompressed batches of one request are not examined in advance up to this total size
-    unpacked_bytes_max     the decompressed size up to which a batch is examined at once
-    records_max            the number of records up to which a batch is examined at once
+    unpacked_bytes_max     the decompressed size up to which the event loop examines a batch
+    records_max            the number of records up to which the event loop examines a batch
     record_errors_max      the number of refused records that the response to one request names
     threads_max            threads of the ordinary lane; the oversized lane and searches have one more thread each, and
                            each may take twice `batch_bytes_max` of memory
@@ -94,8 +94,7 @@ class BatchExaminer:
     ) -> list[tuple[TopicPartition, bytes | ExaminedBatch]]:
         """Return the entries of one request, with examined batches in place of large or compressed ones.
 
-        Most requests are small and not compressed. Otherwise the batches are examined one after the other, and other
-        tasks run in between.
+        The batches are examined one after the other, and other tasks run in between.
         """
         ready: list[tuple[TopicPartition, bytes | ExaminedBatch]] = []
         left = self._settings.light_bytes_max

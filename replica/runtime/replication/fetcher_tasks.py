@@ -27,7 +27,7 @@ EXPECTED: Final = (Unreachable, KafkaError, WireError, OSError, trio.BrokenResou
 
 
 class AddressUnknown(Unreachable):
-    """The leader's address is unknown: at the broker's start LeaderAndIsr precedes UpdateMetadata."""
+    """The leader's address is unknown, for example at the broker's start: LeaderAndIsr precedes UpdateMetadata."""
 
 
 @frozen
@@ -36,7 +36,7 @@ class FetcherSettings:
     answer_s         `replica.socket.timeout.ms`: the timeout of a response, in addition to the maximum wait of the
                      request
     reply_bytes_max  the limit of one response, which may exceed the requested size, because batches are sent whole
-    pause_s          the longest pause before retrying a leader that did not answer or whose address is unknown
+    pause_s          the longest pause after a failed connection attempt or request
     """
 
     connect_s: float = 5.0
@@ -97,7 +97,8 @@ class FetcherTasks:
             self._nursery.start_soon(self._follow, leader)
 
     def _interrupt(self, leader: BrokerId) -> None:
-        """Abandon the fetch in flight, with its connection, if the core wants to fetch more partitions at once."""
+        """Abandon the fetch in flight, with its connection, if the core decides so: it omits a partition that can be
+        fetched now."""
         scope = self._under_way.get(leader)
         if scope is not None and self._replicas.fetchers.interrupts(leader, self._now()):
             scope.cancel()

@@ -50,7 +50,7 @@ EARLIEST: Final = -2
 
 async def send_request(connection: BrokerConnection, request: LeaderRequest, me: BrokerId) -> Answers:
     """Send one request of the core and return the leader's response. Raises `KafkaError` if a fetch is refused as a
-    whole."""
+    whole, unless the reason is a lost fetch session."""
     if request.fetch is not None:
         return fetched(await connection.ask(FETCH, fetch_body(request.fetch)))
     if request.epochs:

@@ -1,6 +1,6 @@
 """The runtime side of a broker's `LogManager`: its replicas' logs, retention, cleaning, flushes and checkpoints.
 
-Short calls run in the event loop; flushes, cleaning, checkpoints and loading run in threads.
+Short calls run in the event loop. Long ones, such as loading, flushes and cleaning, run in threads.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ LOADING_S: Final = 2.0
 @frozen
 class LogManagerPace:
     """flush_check_s       the interval of checks for logs whose flush is due
-    checkpoint_s        the interval of recovery point checkpoints
+    checkpoint_s        the interval of checkpoints of recovery points and log start offsets
     retention_check_s   `log.retention.check.interval.ms`
     clean_pause_s       `log.cleaner.backoff.ms`: the interval of checks for logs to compact
     sweep_s             the interval of checks for files to delete after `file.delete.delay.ms`, indexes to unload and
@@ -100,9 +100,9 @@ class LogManagerRuntime:
         self.cleans = cleans
         """`log.cleaner.enable`: True if logs with cleanup.policy=compact are compacted."""
         self.mismatched_logs: dict[TopicPartition, str] = {}
-        """Logs that have no role because their topic id differs from the store's, with the reason."""
+        """Logs that this broker does not use because their topic id differs from the store's, with the reason."""
         self._reported_uncleanable: set[TopicPartition] = set()
-        """The uncleanable partitions that `log_uncleanable` has already reported."""
+        """The uncleanable partitions for which a `log_uncleanable` line was logged."""
         self._configs = configs
         self._log = log
         self._now = now

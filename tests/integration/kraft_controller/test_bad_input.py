@@ -88,7 +88,7 @@ def test_a_topic(data: bytes, why: str, tmp_path: Path, caplog: pytest.LogCaptur
             b'{"version":3,"partitions":{"0":[1]},"adding_replicas":{"0":[7]}}',
             "are not among its replicas",
         ),
-        ("/brokers/topics/sp ace", b'{"version":3,"partitions":{"0":[1]}}', "a topic name has letters"),
+        ("/brokers/topics/sp ace", b'{"version":3,"partitions":{"0":[1]}}', "a topic name has ASCII letters"),
         ("/brokers/ids/7", TORN, "not JSON"),
         ("/brokers/ids/7", b'{"version":5,"endpoints":["nowhere"]}', "is not LISTENER://host:port"),
         ("/brokers/ids/7", b'{"version":5,"endpoints":["A://h:port"]}', "endpoints"),

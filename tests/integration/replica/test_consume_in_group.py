@@ -181,4 +181,4 @@ async def test_it_shares_a_group_with_another_client(tmp_path: Path) -> None:
 
 def test_group_and_partition_options_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["consume", "t", "--group", "g", "--partition", "1", "--bootstrap", "127.0.0.1:1"]) == 2
-    assert "the group determines them" in capsys.readouterr().err
+    assert "the group determines partitions and offsets" in capsys.readouterr().err

@@ -60,7 +60,7 @@ async def test_missing_objects_are_reported_at_once(tmp_path: Path) -> None:
             (["consume", "orders", "--partition", "9"], "topic orders has partitions 0 to 2, but no partition 9"),
             (["consume", "order"], "there is no topic order; did you mean orders?"),
             (["produce", "orders", "--partition", "3"], "topic orders has partitions 0 to 2, but no partition 3"),
-            (["produce", "order"], "did you mean orders?, and topics are not created on demand"),
+            (["produce", "order"], "did you mean orders?, and none was created on demand"),
         ):
             command = [sys.executable, "-m", "replica.cli", *arguments, "--bootstrap", brokers.hosts, "--within", "600"]
             done = await trio.run_process(command, stdin=b"x", capture_stderr=True, check=False, env=dict(os.environ))

@@ -116,7 +116,7 @@ def test_impossible_assignment_is_refused() -> None:
     ("assignment", "why"),
     [
         ({0: [1, 1]}, "names a broker twice"),
-        ({0: [1, 2], 1: [1]}, "replicas of partition 1: 1, of partition 0: 2"),
+        ({0: [1, 2], 1: [1]}, "partition 1 has replication factor 1, but partition 0 has 2"),
         ({0: [9]}, r"unknown brokers \[9\]; registered are \[1, 2\]"),
         ({1: [1]}, "numbered from 0 without a gap"),
         ({0: [1], 2: [1]}, "numbered from 0 without a gap"),

@@ -53,8 +53,8 @@ def test_kafka_meta_properties_is_parsed(tmp_path: Path) -> None:
             "the directory belongs to cluster other, but the store has cluster",
         ),
         ("version=7\nbroker.id=1\n", "unknown version '7'"),
-        ("", "has no version: it is empty"),
-        ("version=0\nbroker.id=one\n", "broker.id='one' is not a number"),
+        ("", "has no version: it may be empty"),
+        ("version=0\nbroker.id=one\n", "the broker id 'one' is not a number"),
         ("version=0\nbroker.id=1\ncluster.id=\\u12\n", r"meta.properties, line 3: four hexadecimal digits"),
     ],
 )
@@ -70,7 +70,7 @@ def test_directory_of_another_broker_is_refused_unchanged(tmp_path: Path, text: 
 
 def test_binary_meta_properties_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_bytes(b"\xff\xfe\x00version=0")
-    with pytest.raises(WrongIdentity, match=r"meta\.properties is not text.*restore it"):
+    with pytest.raises(WrongIdentity, match=r"meta\.properties is not text.*restore the file"):
         claim([tmp_path], "cluster", ONE)
 
 

@@ -126,7 +126,7 @@ def test_hint_names_only_options_that_were_not_given(
     )
     with pytest.raises(Failed) as caught:
         with_client(disconnect, arguments)
-    hint = f"; if it requires TLS or authentication: {options}, or --command-config{unused}"
+    hint = f"; if it requires TLS or authentication, use {options}, or --command-config{unused}"
     assert str(caught.value) == CLOSED_BY_BROKER + hint
 
 
@@ -134,4 +134,4 @@ def test_ignored_keys_of_command_config_are_counted(tmp_path: Path, capsys: pyte
     file = tmp_path / "client.properties"
     file.write_text("acks=all\nlinger.ms=1\nMIIEvQ==\nsecurity.protocol=PLAINTEXT\n")
     read_command_config(file)
-    assert capsys.readouterr().err == f"warning: --command-config {file}: ignored keys: 3: acks, linger.ms\n"
+    assert capsys.readouterr().err == f"warning: --command-config {file}: ignored keys (3): acks, linger.ms\n"

@@ -193,7 +193,7 @@ async def test_reset_of_some_partitions_needs_an_empty_group(capsys: pytest.Capt
         assert (row["partition"], row["before"], row["after"]) == (1, None, 50)
         for words, code, why in (
             (["--topic", "t:7", "--to-latest"], 2, "has no partition 7"),
-            (["--topic", "t:x", "--to-latest"], 2, "numbers of partitions"),
+            (["--topic", "t:x", "--to-latest"], 2, "partition numbers"),
             (["--topic", "u", "--to-latest"], 1, "there is no topic u"),
             (["--topic", "t:0", "--shift-by", "1"], 2, "no offset is committed for"),
         ):

@@ -56,7 +56,7 @@ def test_kafkas_own_file_is_understood_without_a_warning() -> None:
 
 
 def test_keys_without_effect_are_named() -> None:
-    why = "without effect: there are no such threads: one event loop does the work"
+    why = "without effect: this broker has no such thread pool"
     made = plan("num.io.threads=16", "my.own.key=x", "auto.create.topics.enable=false", "num.partitions=2")
     assert made.warnings == (
         f"server.properties:3: num.io.threads=16: {why}",
@@ -101,14 +101,16 @@ def test_command_line_overrides_the_file() -> None:
 
 def test_default_of_one_replica_is_warned_of() -> None:
     made = plan_of("p", "zookeeper.connect=h")
-    assert made.warnings == ("default.replication.factor is 1: records of a topic are lost with its broker",)
+    assert made.warnings == (
+        "default.replication.factor is 1: by default a partition is on one broker, and its records are lost with it",
+    )
 
 
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
         (["min.insync.replicas=2"], "which is 1: a topic with fewer replicas requires all of them for acks=all"),
-        (["min.insync.replicas=2", "default.replication.factor=2"], "rejected while any broker with a replica is down"),
+        (["min.insync.replicas=2", "default.replication.factor=2"], "rejected while any replica is out of sync"),
         (["log.segment.bytes=100000"], "less than message.max.bytes, which is 1048588: a batch larger than a segment"),
         (
             ["socket.request.max.bytes=100000"],
@@ -170,7 +172,7 @@ broker.id=1001                                      the store assigns numbers ab
 broker.id.generation.enable=perhaps                 expected true or false
 reserved.broker.max.id=-5                           expected a whole number, 0 or more
 log.dirs=,                                          expected a directory
-log.dirs=/data/a,/data/b,/data/a                    it is listed twice
+log.dirs=/data/a,/data/b,/data/a                    /data/a is listed twice
 log.dirs=/data/a,/data/../data/a                    /data/../data/a, which is /data/a, is listed twice
 log.dirs=/dev/null                                  /dev/null is not a directory
 log.cleanup.policy=forget                           expected one of delete, compact
@@ -235,7 +237,7 @@ listeners=PLAINTEXT://a:b:9092                      expected NAME://host:port
 listeners=                                          expected NAME://host:port, or several
 listeners=CONTROLLER://h:1                          no listener for clients
 listeners=PLAINTEXT://:1,plaintext://:2             listener PLAINTEXT is listed twice
-listeners=A://:1                                    listener.security.protocol.map to A:one of PLAINTEXT, SSL
+listeners=A://:1                                    A:PROTOCOL to listener.security.protocol.map: one of PLAINTEXT, SSL
 listeners=PLAINTEXT://h:1,CONTROLLER://h:1          PLAINTEXT and CONTROLLER both use port 1
 listeners=PLAINTEXT://:1,CONTROLLER://h:1           PLAINTEXT and CONTROLLER both use port 1
 advertised.listeners=PLAINTEXT://0.0.0.0:9092       PLAINTEXT://0.0.0.0:9092 is not an address to connect to
@@ -482,7 +484,10 @@ def test_letters_are_read_as_they_were_meant(tmp_path: Path) -> None:
     for said, warned in (
         (b"broker.rack=caf\\u00e9", None),
         ("broker.rack=caf\u00e9".encode("utf-8"), "line 3: non-ASCII letters: read as UTF-8, but Kafka"),
-        ("broker.rack=caf\u00e9".encode("latin-1"), "line 3: bytes that are neither ASCII nor UTF-8: read as Latin-1"),
+        (
+            "broker.rack=caf\u00e9".encode("latin-1"),
+            "line 3: non-ASCII letters: the file is not UTF-8, so it is read as Latin-1",
+        ),
     ):
         file.write_bytes(head + said)
         made = read_plan(file, {})

@@ -55,7 +55,7 @@ def test_any_tls_client_may_command_if_no_certificate_is_required(stores: Path) 
 
 def test_controllers_in_the_clear_beside_brokers_that_are_not(stores: Path) -> None:
     [warning] = warned(*tls(stores, "ssl.client.auth=required", protocol="IN:SSL,CONTROLLER:PLAINTEXT"))
-    assert "set the protocol of CONTROLLER to that of the brokers, SSL" in warning
+    assert "set the protocol of CONTROLLER to that of the inter-broker listener, SSL" in warning
     assert "listener.security.protocol.map=IN:SSL,CONTROLLER:PLAINTEXT" in warning
 
 
@@ -74,7 +74,7 @@ def test_a_super_user_that_anybody_is() -> None:
 
 def test_certificates_of_all_the_authorities_of_the_system(stores: Path) -> None:
     [anybody] = warned(*tls(stores, "ssl.client.auth=required", trust=False))
-    assert "accepts every certificate that an authority of the operating system has signed" in anybody
+    assert "accepts every certificate that an authority trusted by the operating system has signed" in anybody
 
 
 @pytest.mark.parametrize(

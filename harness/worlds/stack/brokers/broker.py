@@ -29,7 +29,6 @@ from harness.worlds.stack.controller.process import (
     host_of,
 )
 from harness.worlds.stack.controller.session import Candidate
-from harness.worlds.stack.network import Net, Party
 from harness.worlds.stack.scheduler import OWNER
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
@@ -48,6 +47,7 @@ from replica.runtime.configuration.broker_config import (
     TransactionsTopicSettings,
 )
 from replica.storage.files import StorageFailure
+from zab.net.memory_network import MemoryNetwork, StreamOwner
 
 DATA_FROM: Final = 3_000
 PORT: Final = 9_092
@@ -73,10 +73,10 @@ class Life:
         self.program: Program | None = None
 
     @property
-    def net(self) -> Net:
+    def net(self) -> MemoryNetwork:
         return self.world.network
 
-    def party(self, host: str) -> Party:
+    def party(self, host: str) -> StreamOwner:
         """Return the control place for commands and requests to controllers, and the data place for all other hosts."""
         return self.control if host.startswith("e") else self.data
 

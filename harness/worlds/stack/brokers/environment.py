@@ -20,8 +20,8 @@ from unittest.mock import patch
 
 import trio
 
-from harness.worlds.stack.network import End, Listener, Net, Party
 from replica.storage import log_manager
+from zab.net.memory_network import MemoryListener, MemoryNetwork, MemoryStream, StreamOwner
 from zab.storage.disk import FolderDisk
 
 DAY_S: Final = 1_700_000_000
@@ -32,8 +32,8 @@ class Process(Protocol):
     """A process with its places in the network. The place depends on the host that it dials or listens at."""
 
     @property
-    def net(self) -> Net: ...
-    def party(self, host: str) -> Party: ...
+    def net(self) -> MemoryNetwork: ...
+    def party(self, host: str) -> StreamOwner: ...
 
 
 PROCESS: Final[ContextVar[Process]] = ContextVar("PROCESS")
@@ -60,11 +60,11 @@ class VirtualSocket(trio.socket.SocketType):
     proto = socket.IPPROTO_TCP
     did_shutdown_SHUT_WR = False
 
-    def __init__(self, process: Process, end: End | None = None, peer: Address = ("", 0)) -> None:
+    def __init__(self, process: Process, end: MemoryStream | None = None, peer: Address = ("", 0)) -> None:
         super().__init__()
         self._process = process
         self._end = end
-        self._listener: Listener | None = None
+        self._listener: MemoryListener | None = None
         self._name: Address = ("", 0)
         self._peer = peer
 
@@ -91,10 +91,10 @@ class VirtualSocket(trio.socket.SocketType):
 
     def listen(self, backlog: int = 0) -> None:
         net, (host, _) = self._process.net, self._name
-        if self._name in net.listeners and not net.listeners[self._name].life.dead:
+        if self._name in net.listeners and not net.listeners[self._name].owner.dead:
             raise OSError(errno.EADDRINUSE, f"address {self._name} is in use")
         party: Any = self._process.party(host)
-        self._listener = net.listeners[self._name] = Listener(net, self._name, party)
+        self._listener = net.listeners[self._name] = MemoryListener(net, self._name, party)
 
     async def accept(self) -> tuple[VirtualSocket, Address]:
         assert self._listener is not None
@@ -102,7 +102,7 @@ class VirtualSocket(trio.socket.SocketType):
             end = await self._listener.accept()
         except (trio.ClosedResourceError, trio.EndOfChannel):
             raise OSError(errno.EBADF, "the listener is closed") from None
-        peer = (f"c{-end.other.life.server.id}", 0)
+        peer = (f"c{-end.other.owner.server.id}", 0)
         return VirtualSocket(self._process, end, peer), peer
 
     # -- a connection --------------------------------------------------------------------------------

@@ -38,12 +38,12 @@ from harness.worlds.stack.brokers.broker import DATA_FROM, PORT, Broker
 from harness.worlds.stack.brokers.environment import PROCESS, arranged, use_sockets
 from harness.worlds.stack.controller.process import CONTROL_FROM, host_of
 from harness.worlds.stack.controller.world import ControllerWorkload, ControllerWorld
-from harness.worlds.stack.network import Net, Party
 from harness.worlds.stack.simulation import redirected_log
 from harness.worlds.stack.store.client import ClientPlace
 from harness.worlds.stack.store.world import StoreLiveness, StoreWorld
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import ClientSettings
+from zab.net.memory_network import MemoryNetwork, StreamOwner
 from zab.storage.disk import FolderDisk
 
 CLIENTS_FROM: Final = 4_000
@@ -70,11 +70,11 @@ class BrokersRecorder(Recorder):
 class BrokerClientPlace(ClientPlace):
     """The place of a client of brokers in the network."""
 
-    def __init__(self, net: Net, number: int) -> None:
+    def __init__(self, net: MemoryNetwork, number: int) -> None:
         super().__init__(number)
         self.net = net
 
-    def party(self, host: str) -> Party:
+    def party(self, host: str) -> StreamOwner:
         return self
 
 

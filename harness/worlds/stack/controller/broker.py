@@ -21,7 +21,6 @@ from harness.worlds.stack.controller.process import (
     host_of,
 )
 from harness.worlds.stack.controller.session import Candidate, ObservedController
-from harness.worlds.stack.network import End, LifeNetwork
 from harness.worlds.stack.scheduler import OWNER
 from kraft_controller.core.broker_epoch import UNREGISTERED
 from kraft_controller.core.command_handler import ControllerCommandHandler
@@ -35,6 +34,7 @@ from kraft_controller.runtime.controller import ControllerEnvironment, Pace
 from kraft_controller.runtime.registration import NO_EPOCH, Registration, RegistrationSettings, prepare
 from kraft_controller.runtime.shutdown_request import ShutdownSettings, grant_shutdown, request_shutdown
 from kraft_controller.wire import znodes
+from zab.net.memory_network import MemoryStream, ProcessNetwork
 
 ISR_CHECK_S: Final = 0.04
 """The interval at which a leader checks its followers."""
@@ -49,7 +49,7 @@ BREAK_CHANCE: Final = 0.01
 class UnreliableStream(trio.abc.Stream):
     """A broker's end of a controller's connection, which may break before it receives a command or sends a reply."""
 
-    def __init__(self, end: End, random: Random) -> None:
+    def __init__(self, end: MemoryStream, random: Random) -> None:
         self._end = end
         self._random = random
 
@@ -115,7 +115,7 @@ class Life:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            [listener] = await LifeNetwork(self.world.network, self.control).listen(host_of(self.broker.id), PORT)
+            [listener] = await ProcessNetwork(self.world.network, self.control).listen(host_of(self.broker.id), PORT)
             nursery.start_soon(self._accept, listener, nursery)
             await self._prepare()
             while True:

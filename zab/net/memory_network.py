@@ -1,8 +1,11 @@
-"""Streams in memory that deliver in order, or break. Directions between servers can be blocked or clogged.
+"""An in-memory network for tests. Its streams deliver in order, or break; directions can be blocked or clogged.
 
 Data sent in a blocked direction waits, as with TCP, and the connection breaks if the block lasts. Data in transit has
-no bound, so senders never wait for a slow receiver, unless `Net.limit` gave a direction a rate: then a sender waits
-while more than a window is in transit.
+no bound, so senders never wait for a slow receiver, unless `MemoryNetwork.limit` gave a direction a rate: then a sender
+waits while more than a window is in transit.
+
+Each end of a connection belongs to a process of a server (a positive number) or to a client (a negative one). Servers
+are named `s1`, `s2` and so on. The owner of the network provides the time and a heap of events; a delivery is an event.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from harness.faults import Timing
 from zab.net.wakeup import Wakeup
 
 SYN_RETRY_S: Final = 0.05
@@ -26,37 +28,65 @@ RETRANSMIT_US: Final = 200_000
 _EOF: Final = b""
 
 
-class Events(Protocol):
-    """The heap of a simulation, and its trace."""
+class NetworkTiming(Protocol):
+    """The delays of the network. Each is random within its bounds."""
 
     @property
-    def now(self) -> int: ...
-    def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None: ...
-    def record(self, server: int, verb: str, other: int, what: object) -> None: ...
+    def delay_us_min(self) -> int: ...
+    @property
+    def delay_us_max(self) -> int: ...
+    @property
+    def spike_percent(self) -> int:
+        """The share of data with an additional delay, of up to `spike_us_max`."""
+        ...
+
+    @property
+    def spike_us_max(self) -> int: ...
+    @property
+    def break_ms_max(self) -> int:
+        """The time after which a connection with a blocked direction breaks at the latest."""
+        ...
 
 
-class Numbered(Protocol):
+class Events(Protocol):
+    """The events of a simulation, in the order of their times, and its trace."""
+
+    @property
+    def now(self) -> int:
+        """The time in microseconds."""
+        ...
+
+    def push(self, at: int, act: Callable[[Any, Any], None], one: Any, other: Any) -> None:
+        """Call `act(one, other)` at this time."""
+        ...
+
+    def record(self, server: int, verb: str, other: int, what: object) -> None:
+        """Add a delivery to the trace."""
+        ...
+
+
+class Host(Protocol):
     @property
     def id(self) -> int: ...
 
 
-class Party(Protocol):
+class StreamOwner(Protocol):
     """The owner of an end: a process of a server, or a client, which has a negative number."""
 
     @property
-    def server(self) -> Numbered: ...
+    def server(self) -> Host: ...
     @property
     def dead(self) -> bool: ...
 
 
-class End(trio.abc.HalfCloseableStream):
+class MemoryStream(trio.abc.HalfCloseableStream):
     """One end of a connection. `other` is the far end."""
 
-    other: End
+    other: MemoryStream
 
-    def __init__(self, net: Net, life: Party) -> None:
+    def __init__(self, net: MemoryNetwork, owner: StreamOwner) -> None:
         self.net = net
-        self.life = life
+        self.owner = owner
         self.closed = self.broken = self.eof_sent = self.eof_received = False
         self.discards = False
         """True if arriving data is lost and no reset is sent."""
@@ -70,7 +100,7 @@ class End(trio.abc.HalfCloseableStream):
     @property
     def direction(self) -> tuple[int, int]:
         """Return the direction from the server of the far end to the server of this end."""
-        return self.other.life.server.id, self.life.server.id
+        return self.other.owner.server.id, self.owner.server.id
 
     # -- the stream --------------------------------------------------------------------------------
 
@@ -155,14 +185,14 @@ class End(trio.abc.HalfCloseableStream):
             self._wakeup.ring()
 
 
-class Listener(trio.abc.Listener[End]):
-    def __init__(self, net: Net, place: tuple[str, int], life: Party) -> None:
-        self.life = life
+class MemoryListener(trio.abc.Listener[MemoryStream]):
+    def __init__(self, net: MemoryNetwork, place: tuple[str, int], owner: StreamOwner) -> None:
+        self.owner = owner
         self._net = net
         self._place = place
-        self.queue, self._came = trio.open_memory_channel[End](float("inf"))
+        self.queue, self._came = trio.open_memory_channel[MemoryStream](float("inf"))
 
-    async def accept(self) -> End:
+    async def accept(self) -> MemoryStream:
         return await self._came.receive()
 
     async def aclose(self) -> None:
@@ -175,21 +205,21 @@ class Listener(trio.abc.Listener[End]):
         self._came.close()
 
 
-class LifeNetwork:
-    """The `zab.net.network.Network` of one process of a server or broker."""
+class ProcessNetwork:
+    """The `zab.net.network.Network` of one process of a server or broker, and its way to listen for clients."""
 
-    def __init__(self, net: Net, life: Party) -> None:
+    def __init__(self, net: MemoryNetwork, owner: StreamOwner) -> None:
         self._net = net
-        self._life = life
+        self._owner = owner
 
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
-        return await self._net.connect(self._life, host, port)
+        return await self._net.connect(self._owner, host, port)
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
         await trio.lowlevel.checkpoint()
         if (host, port) in self._net.listeners:
             raise OSError(98, f"address {host}:{port} is in use")
-        listener = self._net.listeners[host, port] = Listener(self._net, (host, port), self._life)
+        listener = self._net.listeners[host, port] = MemoryListener(self._net, (host, port), self._owner)
         return [listener]
 
     async def listen_for_clients(
@@ -199,15 +229,15 @@ class LifeNetwork:
         return await self.listen(host, port), port
 
 
-class Net:
-    """The simulated network. The nemesis in `harness.worlds.cores.nemesis` calls `block`, `clog`, `cut` and so on."""
+class MemoryNetwork:
+    """The connections of all hosts, and the faults of their directions: `block`, `clog`, `cut` and so on."""
 
-    def __init__(self, world: Events, timing: Timing, servers: int, seed: str) -> None:
-        self.listeners: dict[tuple[str, int], Listener] = {}
+    def __init__(self, events: Events, timing: NetworkTiming, servers: int, seed: str) -> None:
+        self.listeners: dict[tuple[str, int], MemoryListener] = {}
         self.slower = 1
         self.places: dict[str, int] = {}
         """The places of hosts that are not servers, by host name."""
-        self._world = world
+        self._events = events
         self._seed = seed
         self._random = {number: Random(f"{seed}/network/{number}").random for number in range(servers + 1)}
         self._blocked: dict[tuple[int, int], int] = {}
@@ -218,9 +248,9 @@ class Net:
         """The rate of a direction, in bytes per second and connection. A direction without an entry is unlimited."""
         self.lossy = [[0] * (servers + 1) for _ in range(servers + 1)]
         """The percentage of data in each direction that is lost and sent again."""
-        self._paused: dict[int, list[tuple[End, bytes]]] = {}
+        self._paused: dict[int, list[tuple[MemoryStream, bytes]]] = {}
         """The data that each paused server has sent since its pause began: it leaves at the end of the pause."""
-        self._ends: dict[End, None] = {}
+        self._ends: dict[MemoryStream, None] = {}
         """The ends of all open connections, in order of creation."""
         self._delay_min = timing.delay_us_min
         self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
@@ -230,7 +260,7 @@ class Net:
 
     @property
     def now(self) -> int:
-        return self._world.now
+        return self._events.now
 
     def _chance(self, source: int) -> Callable[[], float]:
         """Return the random generator of a host. Those of hosts that are not servers are made on first use."""
@@ -248,31 +278,31 @@ class Net:
 
     # -- streams -----------------------------------------------------------------------------------
 
-    async def connect(self, life: Party, host: str, port: int) -> End:
+    async def connect(self, owner: StreamOwner, host: str, port: int) -> MemoryStream:
         target = self.places.get(host) or int(host[1:])
-        ways = ((life.server.id, target), (target, life.server.id))
+        ways = ((owner.server.id, target), (target, owner.server.id))
         while True:
-            await trio.sleep(2 * self._delay(life.server.id) / 1e6)
+            await trio.sleep(2 * self._delay(owner.server.id) / 1e6)
             if any(self._blocked.get(way) or self._clogged.get(way) or way[0] in self._paused for way in ways):
                 await trio.sleep(SYN_RETRY_S)
                 continue
             listener = self.listeners.get((host, port))
-            if listener is None or listener.life.dead:
+            if listener is None or listener.owner.dead:
                 raise ConnectionRefusedError(111, f"no process listens at {host}:{port}")
-            mine, theirs = End(self, life), End(self, listener.life)
+            mine, theirs = MemoryStream(self, owner), MemoryStream(self, listener.owner)
             mine.other, theirs.other = theirs, mine
             self._ends[mine] = self._ends[theirs] = None
             listener.queue.send_nowait(theirs)
             return mine
 
-    def transmit(self, to: End, data: bytes) -> None:
+    def transmit(self, to: MemoryStream, data: bytes) -> None:
         source, target = to.direction
         still = self._paused.get(source)
         if still is not None:
             still.append((to, data))
             return
-        world = self._world
-        at = world.now + self._delay(source)
+        events = self._events
+        at = events.now + self._delay(source)
         if source > 0 and target > 0:
             at += self.later[source][target]
             if self.lossy[source][target] and self._random[source]() * 100 < self.lossy[source][target]:
@@ -281,26 +311,26 @@ class Net:
         rate = self.rates.get((source, target))
         if rate is not None:
             to.free_at += len(data) * 1_000_000 // rate
-        world.push(to.free_at, self._arrive, to, data)
+        events.push(to.free_at, self._arrive, to, data)
 
-    def _arrive(self, to: End, data: bytes) -> None:
+    def _arrive(self, to: MemoryStream, data: bytes) -> None:
         if to.held or self._is_shut(to):
             to.held.append(data)
         else:
-            self._world.record(to.life.server.id, "receives from", to.direction[0], data)
+            self._events.record(to.owner.server.id, "receives from", to.direction[0], data)
             to.on_data(data)
 
-    def _is_shut(self, end: End) -> bool:
+    def _is_shut(self, end: MemoryStream) -> bool:
         way = end.direction
         return bool(self._blocked.get(way) or self._clogged.get(way) or way[1] in self._paused)
 
-    def forget(self, end: End) -> None:
+    def forget(self, end: MemoryStream) -> None:
         self._ends.pop(end, None)
 
-    def reset(self, end: End) -> None:
-        self._world.push(self._world.now + self._delay(end.direction[0]), self._break, end, None)
+    def reset(self, end: MemoryStream) -> None:
+        self._events.push(self._events.now + self._delay(end.direction[0]), self._break, end, None)
 
-    def _break(self, end: End, _: object) -> None:
+    def _break(self, end: MemoryStream, _: object) -> None:
         end.break_off()
 
     # -- faults ------------------------------------------------------------------------------------
@@ -309,9 +339,9 @@ class Net:
         self._blocked[source, target] = self._blocked.get((source, target), 0) + 1
         for end in [end for end in self._ends if end.direction == (source, target)]:
             patience = 1 + int(self._chance(source)() * self._break_max)
-            self._world.push(self._world.now + patience, self._give_up, end, self._blocked[source, target])
+            self._events.push(self._events.now + patience, self._give_up, end, self._blocked[source, target])
 
-    def _give_up(self, end: End, _: object) -> None:
+    def _give_up(self, end: MemoryStream, _: object) -> None:
         if self._blocked.get(end.direction):
             end.break_off()
             end.other.break_off()
@@ -358,31 +388,31 @@ class Net:
         for end in [end for end in self._ends if server.id in end.direction]:
             end.break_off()
 
-    def cut_off(self, client: Party) -> None:
+    def cut_off(self, client: StreamOwner) -> None:
         """Cut a client off. The servers receive resets after the usual delay."""
-        for end in [end for end in self._ends if end.life is client]:
+        for end in [end for end in self._ends if end.owner is client]:
             end.break_off()
             self.reset(end.other)
 
-    def abandon(self, client: Party, after_us: int) -> None:
+    def abandon(self, client: StreamOwner, after_us: int) -> None:
         """Break the connections of a client that connects another way. The servers notice it after `after_us`."""
-        for end in [end for end in self._ends if end.life is client]:
+        for end in [end for end in self._ends if end.owner is client]:
             end.discards = True
             end.break_off()
-            self._world.push(self._world.now + after_us, self._break, end.other, None)
+            self._events.push(self._events.now + after_us, self._break, end.other, None)
 
-    def count_open(self, life: Party) -> int:
+    def count_open(self, owner: StreamOwner) -> int:
         """Return the number of open ends and listeners of a process."""
-        listeners = [each for each in self.listeners.values() if each.life is life]
-        return len(listeners) + sum(end.life is life for end in self._ends)
+        listeners = [each for each in self.listeners.values() if each.owner is owner]
+        return len(listeners) + sum(end.owner is owner for end in self._ends)
 
-    def crashed(self, life: Party) -> None:
+    def crashed(self, owner: StreamOwner) -> None:
         """Remove the ends and listeners of a crashed party. The far ends receive resets after the usual delay."""
-        self._paused.pop(life.server.id, None)
+        self._paused.pop(owner.server.id, None)
         for place, listener in list(self.listeners.items()):
-            if listener.life is life:
+            if listener.owner is owner:
                 del self.listeners[place]
-        for end in [end for end in self._ends if end.life is life]:
+        for end in [end for end in self._ends if end.owner is owner]:
             end.break_off()
             self.reset(end.other)
 

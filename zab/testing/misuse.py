@@ -1,0 +1,54 @@
+"""Checks that report a wrong use of a memory store, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from math import inf
+from typing import Final
+
+import trio
+import trio.testing
+
+from zab.core.errors import LocalProtocolError
+from zab.runtime.block_nursery import block_nursery
+
+IDLE_S: Final = 0.1
+"""The real time for which all tasks must wait until a clock that stands still counts as a mistake."""
+
+
+def check_trio(what: str) -> None:
+    """Raise `LocalProtocolError` outside of Trio. `what` is the name of the call."""
+    try:
+        trio.lowlevel.current_task()
+    except RuntimeError:
+        raise LocalProtocolError(
+            f"{what} needs Trio, which does not run here: call it inside trio.run, from a task and not from a thread; "
+            "or mark the async test with pytest.mark.trio of pytest-trio"
+        ) from None
+
+
+@asynccontextmanager
+async def clock_must_move(what: str) -> AsyncIterator[None]:
+    """Raise `LocalProtocolError` in the block if it waits while a mock clock stands still and no task may move it.
+
+    `what` completes the sentence "nothing can ...".
+    """
+    clock = trio.lowlevel.current_clock()
+    if not isinstance(clock, trio.testing.MockClock) or clock.rate or clock.autojump_threshold != inf:
+        yield
+        return
+    async with block_nursery() as nursery:
+        nursery.start_soon(_raise_when_idle, what)
+        yield
+
+
+async def _raise_when_idle(what: str) -> None:
+    while True:
+        before = trio.current_time()
+        await trio.testing.wait_all_tasks_blocked(IDLE_S)
+        if trio.current_time() == before:
+            raise LocalProtocolError(
+                f"the MockClock stands still at {before:g} s, so nothing can {what}: set its autojump_threshold to 0 "
+                "(pytest-trio: use the fixture autojump_clock), or let another task call its jump()"
+            )
