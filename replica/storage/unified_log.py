@@ -87,8 +87,8 @@ NO_CHECKPOINTS: Final[OffsetCheckpoints] = NoCheckpoints()
 class UnifiedLog:
     """Implements `replica.core.partitions.partition_log.PartitionLog`. One thread appends, reads and truncates.
 
-    `flush`, searches by time and the cleaner may run in other threads, and take the lock for each step. `examine` and
-    `refused_records` may, too; of this log they read only the settings, and they take no lock.
+    `flush`, searches by time, the cleaner and the deletion of due files may run in other threads, and take the lock for
+    each step. `examine` and `refused_records` may, too; of this log they read only the settings, and they take no lock.
 
     name             the partition, for messages
     config           the topic's settings, which may change at any time

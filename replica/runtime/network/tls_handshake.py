@@ -53,7 +53,8 @@ async def _linger(stream: trio.SocketStream) -> None:
 
 
 async def dial(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
-    """Connect to a broker. Raise `ssl.SSLError` if the TLS handshake fails, after the broker could read the alert."""
+    """Connect to a broker. Raise `ssl.SSLError` if the TLS handshake fails, after the broker had time to read
+    the alert."""
     stream = await trio.open_tcp_stream(host, port)
     if tls is None:
         return stream
