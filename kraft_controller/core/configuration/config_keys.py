@@ -171,7 +171,7 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("segment.bytes", "int", str(1 << 30), "maximum size of a segment file", 14, broker="log.segment.bytes"),
     Key("segment.index.bytes", "int", str(10 << 20), "maximum size of an index file", 24,
         broker="log.index.size.max.bytes"),
-    Key("segment.jitter.ms", "long", "0", "time subtracted from segment.ms", 0,
+    Key("segment.jitter.ms", "long", "0", "limit of the random time subtracted from segment.ms", 0,
         broker="log.roll.jitter.ms"),
     Key("segment.ms", "long", str(7 * _DAY_MS), "age of a segment at which a new one is started", 1,
         broker="log.roll.ms"),

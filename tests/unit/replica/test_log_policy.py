@@ -52,14 +52,24 @@ def test_append_begins_new_segment(change: dict[str, int], rolls: bool) -> None:
         "indexes_are_full": False,
     }
     settings = config(segment_bytes="1000", segment_ms=str(HOUR))
-    assert must_roll(settings, **(fits | change)) is rolls  # type: ignore[arg-type]
+    assert must_roll(settings, 0.0, **(fits | change)) is rolls  # type: ignore[arg-type]
 
 
-def test_jitter_shortens_life_of_active_segment() -> None:
+@pytest.mark.parametrize(
+    ("jitter_ms", "draw", "age_max"),
+    [(0, 0.9, 1000), (300, 0.0, 1000), (300, 0.5, 850), (300, 0.999, 701), (5000, 0.0, 1000), (5000, 0.5, 500)],
+)
+def test_jitter_shortens_life_of_active_segment_by_a_random_part(jitter_ms: int, draw: float, age_max: int) -> None:
+    settings = config(segment_ms="1000", segment_jitter_ms=str(jitter_ms))
+    assert not is_roll_due(settings, draw, 0, age_max)
+    assert is_roll_due(settings, draw, 0, age_max + 1)
+    assert not is_roll_due(settings, draw, -1, 10_000)
+
+
+def test_append_rolls_earlier_by_the_jitter() -> None:
     settings = config(segment_ms="1000", segment_jitter_ms="300")
-    assert not is_roll_due(settings, 0, 700)
-    assert is_roll_due(settings, 0, 701)
-    assert not is_roll_due(settings, -1, 10_000)
+    assert not must_roll(settings, 0.5, 500, 0, 0, 500, 9, 850, indexes_are_full=False)
+    assert must_roll(settings, 0.5, 500, 0, 0, 500, 9, 851, indexes_are_full=False)
 
 
 @pytest.mark.parametrize(
