@@ -268,7 +268,7 @@ class LogManager:
         return [log for each in self._usable() for log in list(each.logs.values()) if log.is_flush_due(now_ms)]
 
     def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
-        """Close active segments older than `segment.ms`, apply retention to all logs, and return the number of deleted
+        """Close active segments that are too old, apply retention to all logs, and return the number of deleted
         segments. A log without a known high watermark keeps everything."""
         gone = 0
         try:

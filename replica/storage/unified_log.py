@@ -341,7 +341,7 @@ class UnifiedLog:
                 self._roll(self._end)
 
     def roll_if_due(self, now_ms: int) -> None:
-        """Close an active segment that is older than `segment.ms`, even without an append."""
+        """Close an active segment that is too old (see `is_roll_due`), even without an append."""
         with self.lock:
             active = self.segments.active
             if active.size and is_roll_due(self._config, self.segments.jitter, active.first_time(), now_ms):

@@ -138,7 +138,7 @@ TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("leader.replication.throttled.replicas", "list", "",
         "replicas throttled while they lead: partition:broker pairs; *: all", words=_REPLICAS),
     Key("max.compaction.lag.ms", "long", str(LONG_MAX),
-        "age at which records of closed segments are compacted whatever the dirty ratio", 1,
+        "age at which records are compacted whatever the dirty ratio", 1,
         broker="log.cleaner.max.compaction.lag.ms"),
     Key("max.message.bytes", "int", "1048588", "largest batch", 0, broker="message.max.bytes"),
     Key("message.downconversion.enable", "boolean", "true", "convert records for old clients",

@@ -47,10 +47,11 @@ def must_roll(
 def is_roll_due(config: LogConfig, draw: float, first_timestamp: int, now_ms: int) -> bool:
     """Return whether a segment is older than `segment.ms`, less its jitter, by the timestamp of its first batch.
 
+    In a compacted log, `max.compaction.lag.ms` limits the age, too, because the active segment is not compacted.
     `draw` is a random number from 0 to 1, drawn once for the segment: it has this part of `segment.jitter.ms`. So
     segments that began together are rolled at different times.
     """
-    age_max = config.segment_ms
+    age_max = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
     jitter = int(draw * min(config.segment_jitter_ms, age_max))
     return first_timestamp >= 0 and now_ms - first_timestamp > age_max - jitter
 

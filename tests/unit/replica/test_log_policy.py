@@ -66,6 +66,16 @@ def test_jitter_shortens_life_of_active_segment_by_a_random_part(jitter_ms: int,
     assert not is_roll_due(settings, draw, -1, 10_000)
 
 
+@pytest.mark.parametrize(
+    ("policy", "lag_ms", "age_max"),
+    [("compact", 400, 400), ("compact,delete", 400, 400), ("compact", 2000, 1000), ("delete", 400, 1000)],
+)
+def test_compaction_lag_limits_age_of_active_segment(policy: str, lag_ms: int, age_max: int) -> None:
+    settings = config(segment_ms="1000", max_compaction_lag_ms=str(lag_ms), cleanup_policy=policy)
+    assert not is_roll_due(settings, 0.0, 0, age_max)
+    assert is_roll_due(settings, 0.0, 0, age_max + 1)
+
+
 def test_append_rolls_earlier_by_the_jitter() -> None:
     settings = config(segment_ms="1000", segment_jitter_ms="300")
     assert not must_roll(settings, 0.5, 500, 0, 0, 500, 9, 850, indexes_are_full=False)

@@ -330,6 +330,17 @@ def test_each_segment_has_a_random_part_of_the_jitter() -> None:
     assert len(second.segments) == 3
 
 
+def test_quiet_topic_is_compacted_within_the_lag() -> None:
+    broker = Broker(cleanup_policy="compact", max_compaction_lag_ms="1000", min_cleanable_dirty_ratio="1")
+    log = broker.manager.get_or_create(T0)
+    for value in (b"old", b"new"):
+        log.append_as_leader(batch(value, key=b"key"), 0, NOW)
+    broker.manager.delete_old_segments(NOW + 1001, {T0: 2})
+    log.flush()
+    assert broker.manager.clean_one(NOW + 1001, {T0: 2}) is not None
+    assert values_in(log) == [b"new"]
+
+
 def test_flush_ms_and_closed_segments_make_flush_due() -> None:
     broker = Broker(flush_ms="500")
     log = broker.manager.get_or_create(T0)
