@@ -19,6 +19,7 @@ from replica.storage.checkpoint_files import TopicPartition
 from replica.storage.files import OPEN_FILES_MAX, DamagedLog, MissingFile, StorageFailure, log_directory
 from replica.storage.log_cleaner import KEYS_MAX, Cleaned, clean, examine_log
 from replica.storage.log_directory import CLOSING_THREADS, LogDirectory, folder_of
+from replica.storage.log_segments import no_jitter
 from replica.storage.producer_state import EXPIRATION_MS
 from replica.storage.unified_log import UnifiedLog
 from zab.storage.disk import FolderDisk
@@ -50,22 +51,28 @@ CLEANER_BACKOFF_MS: Final = 15_000
 
 
 class LogManager:
-    """All logs of a broker. `config_of` returns the current settings of a topic."""
+    """All logs of a broker. `config_of` returns the current settings of a topic, and `draw` a random number from 0 to 1
+    for the jitter of a segment."""
 
     def __init__(
         self,
         directories: Sequence[FolderDisk],
         config_of: Callable[[str], LogConfig],
         settings: ManagerSettings | None = None,
+        draw: Callable[[], float] = no_jitter,
     ) -> None:
         self.settings = settings or ManagerSettings()
-        self.directories = [LogDirectory(each, open_files_max=self.settings.open_files_max) for each in directories]
+        open_files_max = self.settings.open_files_max
+        self.directories = [LogDirectory(each, open_files_max=open_files_max, draw=draw) for each in directories]
         self._config_of = config_of
         self._reported: set[str] = set()
 
     @staticmethod
     def open(
-        paths: Sequence[str], config_of: Callable[[str], LogConfig], settings: ManagerSettings | None = None
+        paths: Sequence[str],
+        config_of: Callable[[str], LogConfig],
+        settings: ManagerSettings | None = None,
+        draw: Callable[[], float] = no_jitter,
     ) -> LogManager:
         """Lock the usable directories of `log.dirs`. If another process uses one of them, or if none is usable, raise
         and lock none."""
@@ -73,7 +80,7 @@ class LogManager:
         try:
             for path in paths:
                 opened.append(log_directory(path))
-            manager = LogManager(opened, config_of, settings)
+            manager = LogManager(opened, config_of, settings, draw)
             _check_any(manager.directories)
         except BaseException:
             for each in opened:
@@ -259,7 +266,7 @@ class LogManager:
         return [log for each in self._usable() for log in list(each.logs.values()) if log.is_flush_due(now_ms)]
 
     def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
-        """Close active segments older than `segment.ms`, apply retention to all logs, and return the number of deleted
+        """Close active segments that are too old, apply retention to all logs, and return the number of deleted
         segments. A log without a known high watermark keeps everything."""
         gone = 0
         try:

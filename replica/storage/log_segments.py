@@ -30,11 +30,17 @@ DELETED: Final = ".deleted"
 _POSITIONS_MAX: Final = 16
 
 
+def no_jitter() -> float:
+    return 0.0
+
+
 class LogSegments:
     """The segments, and the order in which their files change.
 
     active             the last segment, the only one that grows
+    jitter             the part of `segment.jitter.ms` by which the active segment is rolled earlier: 0 to 1, random
     appended_bytes     the number of bytes that this process has appended
+    _draw              returns the `jitter` of the next segment
     _segments, _bases  the segments and their base offsets, ascending; empty only between `delete_all` and `start_at`
     _positions         segment and position of some offsets, so that a reader continues without a search
     _named             the names of segments up to this base offset are durable
@@ -42,12 +48,16 @@ class LogSegments:
     _deletions         renamed files of deleted segments, each with the time when its deletion is due
     """
 
-    def __init__(self, handles: Handles, folder: str, segments: list[LogSegment]) -> None:
+    def __init__(
+        self, handles: Handles, folder: str, segments: list[LogSegment], draw: Callable[[], float] = no_jitter
+    ) -> None:
         assert segments
         self.handles = handles
         self.files = handles.files
         self.folder = folder
         self.active = segments[-1]
+        self._draw = draw
+        self.jitter = draw()
         self.appended_bytes = 0
         self._segments = segments
         self._bases = [segment.base for segment in segments]
@@ -207,6 +217,7 @@ class LogSegments:
 
     def _create(self, base: int) -> LogSegment:
         self.active = LogSegment.create(self.handles, self.folder, base)
+        self.jitter = self._draw()
         self._segments.append(self.active)
         self._bases.append(base)
         return self.active

@@ -323,8 +323,9 @@ class UnifiedLog:
             newest_ms = last.max_timestamp if len(placed) == 1 else max(each.max_timestamp for _, each in placed)
             is_full = active.is_full(config.segment_index_bytes)
             if must_roll(
-                config, active.size, active.base, active.first_time(), length, last.last_offset, newest_ms, is_full
-            ):
+                config, segments.jitter, active.size, active.base, active.first_time(), length,
+                last.last_offset, newest_ms, is_full,
+            ):  # fmt: skip
                 far = last.last_offset - self._end > RELATIVE_MAX
                 active = self._roll(placed[0][1].base_offset if far else self._end)
         active.append(buffer, placed, config.index_interval_bytes)
@@ -340,10 +341,10 @@ class UnifiedLog:
                 self._roll(self._end)
 
     def roll_if_due(self, now_ms: int) -> None:
-        """Close an active segment that is older than `segment.ms`, even without an append."""
+        """Close an active segment that is too old (see `is_roll_due`), even without an append."""
         with self.lock:
             active = self.segments.active
-            if active.size and is_roll_due(self._config, active.first_time(), now_ms):
+            if active.size and is_roll_due(self._config, self.segments.jitter, active.first_time(), now_ms):
                 self.roll()
 
     def _roll(self, base: int) -> LogSegment:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
@@ -96,7 +97,7 @@ class LogManagerRuntime:
         *,
         cleans: bool = True,
     ) -> None:
-        self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings)
+        self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings, random.random)
         self.cleans = cleans
         """`log.cleaner.enable`: True if logs with cleanup.policy=compact are compacted."""
         self.mismatched_logs: dict[TopicPartition, str] = {}

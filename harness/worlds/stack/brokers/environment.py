@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -143,11 +144,11 @@ class VirtualSocket(trio.socket.SocketType):
 
 @contextmanager
 def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], FolderDisk]) -> Iterator[None]:
-    """Patch threads, clocks, random bytes and log directories. `files` returns the disk behind a directory."""
-    random = Random(f"{seed}/machine")
+    """Patch threads, clocks, random numbers and log directories. `files` returns the disk behind a directory."""
+    chance = Random(f"{seed}/machine")
 
     async def in_loop(job: Callable[..., Any], *arguments: Any, **_: Any) -> Any:
-        await trio.sleep(random.randint(*thread_us) / 1e6)
+        await trio.sleep(chance.randint(*thread_us) / 1e6)
         return job(*arguments)
 
     def now() -> float:
@@ -158,7 +159,8 @@ def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], Folde
             (trio.to_thread, "run_sync", in_loop),
             (time, "time", now),
             (time, "time_ns", lambda: int(now() * 1e9)),
-            (os, "urandom", random.randbytes),
+            (os, "urandom", chance.randbytes),
+            (random, "random", Random(f"{seed}/jitter").random),
             (log_manager, "log_directory", files),
         ):
             stack.enter_context(patch.object(where, name, instead))
