@@ -295,7 +295,6 @@ class UnifiedLog:
                 self._store(buffer[at : at + header.size], [(0, header)])
         else:
             self._store(buffer, placed)
-        self._end = last.next_offset
         max_timestamp, offset_of_max = NO_TIMESTAMP, NO_OFFSET
         for at, header in placed:
             if header.producer_id >= 0:
@@ -318,8 +317,8 @@ class UnifiedLog:
         """
         segments, config, length = self.segments, self._config, len(buffer)
         active = segments.active
-        if active.size:
-            last = placed[-1][1]
+        last = placed[-1][1]
+        if active.size or last.last_offset - active.base > RELATIVE_MAX:
             newest_ms = last.max_timestamp if len(placed) == 1 else max(each.max_timestamp for _, each in placed)
             is_full = active.is_full(config.segment_index_bytes)
             if must_roll(
@@ -330,6 +329,7 @@ class UnifiedLog:
                 active = self._roll(placed[0][1].base_offset if far else self._end)
         active.append(buffer, placed, config.index_interval_bytes)
         segments.appended_bytes += length
+        self._end = last.next_offset
 
     # -- rolling -----------------------------------------------------------------------------------
 

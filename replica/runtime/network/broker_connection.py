@@ -41,7 +41,7 @@ class Unreachable(Exception):
 
 
 class CannotConnect(Unreachable):
-    """No connection to an address could be made. The message contains the address."""
+    """An address refused the connection, or is unknown. The message contains the address."""
 
 
 def _ignore(error: Exception, waited_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Requests about transactions: of producers to coordinators, of coordinators to leaders, and of administrators to both.
+"""Requests about transactions: from producers to coordinators, from those to leaders, from administrators to both.
 
 In the supported versions a producer may use the same epoch for many transactions. Later versions, in which each
 transaction has its own epoch (KIP-890), are not supported.
