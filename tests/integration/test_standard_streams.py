@@ -68,3 +68,36 @@ def test_message_that_cannot_be_written_changes_no_status(tmp_path: Path) -> Non
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "zab", "shell", "--server", "127.0.0.1:1", "ls", "/"]
         assert subprocess.run(command, stderr=full).returncode == 3
+
+
+def _reads(where: str) -> bool:
+    """Return True if a server serves a client at this address."""
+    command = [sys.executable, "-m", "zab", "shell", "--server", where, "--within", "60", "ls", "/"]
+    return subprocess.run(command, stdout=subprocess.PIPE).stdout == b"[zookeeper]\n"
+
+
+@pytest.mark.parametrize("full", ["stdout", "stderr", "pipe"])
+@pytest.mark.parametrize("kind", ["serve", "dev"])
+def test_server_serves_on_if_a_line_cannot_be_printed(tmp_path: Path, kind: str, full: str) -> None:
+    port = free_port()
+    (tmp_path / "zoo.cfg").write_text(
+        f"dataDir={tmp_path}/data\nclientPort={port}\nadmin.enableServer=false\nno.such.key=warns\n"
+    )
+    words = (
+        ["serve", "zoo.cfg"] if kind == "serve" else ["dev", "--servers=1", f"--port-base={port}", "--log-level=info"]
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    if full != "pipe":
+        os.close(writer)
+        writer = os.open("/dev/full", os.O_WRONLY)
+    log = (tmp_path / "log").open("wb")
+    streams = {"stdout": writer, "stderr": log} if full != "stderr" else {"stdout": log, "stderr": writer}
+    with subprocess.Popen([sys.executable, "-m", "zab", *words], cwd=tmp_path, **streams) as server:  # type: ignore[call-overload]
+        assert _reads(f"127.0.0.1:{port}")
+        server.terminate()
+    os.close(writer)
+    log.close()
+    assert server.returncode == 0
+    printed = "is ready" if kind == "serve" else "Ctrl-C stops the ensemble"
+    assert (printed if full == "stderr" else "not_printed") in (tmp_path / "log").read_text()

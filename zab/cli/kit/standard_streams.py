@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
+from zab.cli.kit.log_options import log_event
 from zab.runtime.block_nursery import sole_error
 
 if TYPE_CHECKING:
@@ -64,9 +65,7 @@ def announce(line: str) -> None:
     try:
         print(line, flush=True)
     except OutputFailed as error:
-        logging.getLogger("zab").warning(
-            "not_printed why=%r", str(error), extra={"event": "not_printed", "fields": {"why": error}}
-        )
+        log_event("not_printed", logging.WARNING, why=str(error), line=line)
 
 
 def with_standard_streams(run: Callable[[], int]) -> int:
