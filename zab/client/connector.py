@@ -76,6 +76,7 @@ class Connector:
         read_only: bool,
         wait_ms: float | None,
         outside: Outside = OUTSIDE,
+        on_permanent_failure: Callable[[], object] = lambda: None,
     ) -> None:
         self.attempts = ConnectAttempts(hosts.hosts)
         """The last outcome of each server, for the log and for the final error."""
@@ -83,7 +84,7 @@ class Connector:
         """The server that the session is connected to; None without a connection."""
         self.wakeup = Wakeup()
         """Wakes the sending task when the protocol has bytes to send."""
-        self.on_permanent_failure: Callable[[], object] | None = None
+        self._on_permanent_failure = on_permanent_failure
         """Called after a round in which every server failed for a permanent reason."""
         self._may_recover = False
         """True if a failure of this round may go away by waiting."""
@@ -145,8 +146,8 @@ class Connector:
                 stood_s = await self._connection(address, self._connect_s(len(addresses)))
                 if stood_s is not None or self._session.ended:
                     return stood_s or 0.0
-        if self.on_permanent_failure is not None and not self._may_recover:
-            self.on_permanent_failure()
+        if not self._may_recover:
+            self._on_permanent_failure()
         return 0.0
 
     def _is_permanent(self, error: BaseException) -> bool:
