@@ -9,7 +9,6 @@ from typing import Final
 
 from harness.cli.statuses import MISUSED
 from harness.script.checks import ScriptError
-from zab.cli.kit.standard_streams import with_standard_streams
 
 _EXTRA_OF: Final = (
     dict.fromkeys(("click", "hypothesis", "rich"), "harness")
@@ -23,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 valid, 1 invalid or unknown, 2 wrong usage, 74 no output."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        from zab.cli.kit.standard_streams import with_standard_streams
+
         return with_standard_streams(partial(_run, given))
     except ModuleNotFoundError as error:
         extra = _EXTRA_OF.get((error.name or "").partition(".")[0])

@@ -12,13 +12,10 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Any, Final, TextIO
 
 from zab.cli.kit.log_options import log_event
 from zab.runtime.block_nursery import sole_error
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 NO_OUTPUT: Final = os.EX_IOERR
 """The exit status if standard output cannot be written: 74, as in sysexits.h."""
@@ -39,7 +36,7 @@ class _Output(io.FileIO):
 
     failed = False
 
-    def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]  # typeshed: never None
+    def write(self, data: Any, /) -> int | None:  # type: ignore[override]  # typeshed: never None
         size = memoryview(data).nbytes
         if self.failed or not size:  # click writes nothing, to find out whether a stream takes bytes
             return size
@@ -53,7 +50,7 @@ class _Output(io.FileIO):
 class _Messages(io.FileIO):
     """Drops each message that cannot be written."""
 
-    def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]
+    def write(self, data: Any, /) -> int | None:  # type: ignore[override]
         try:
             return super().write(data)
         except OSError:
