@@ -262,7 +262,7 @@ async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyP
             before = trio.current_time()
             made.scopes[leader].cancel()
             await trio.sleep(30)
-            assert session.heard_at > before + 20
+            assert session.last_received_at > before + 20
             assert await session.exists(held.path) is not None
             assert await anext(states) is SessionState.CONNECTED
             if via == "client":
@@ -274,17 +274,17 @@ async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("via", ["process", "client"])
 @on_virtual_time
-async def test_heard_at_follows_replies_of_the_leader(monkeypatch: pytest.MonkeyPatch, via: str) -> None:
+async def test_last_received_at_follows_replies_of_the_leader(monkeypatch: pytest.MonkeyPatch, via: str) -> None:
     async with three(monkeypatch) as made:
         _, (cut, _) = made.roles
         async with made.session(via, cut) as session:
             await trio.sleep(5)
             asked_at = trio.current_time()
             await session.sync()
-            assert session.heard_at == asked_at
+            assert session.last_received_at == asked_at
             made.cables.cut.add(cut)
             await trio.sleep(5)
             assert session.state is SessionState.CONNECTED, "its server believes in its leader, and answers"
             assert await session.exists("/") is not None
-            assert session.heard_at == asked_at
+            assert session.last_received_at == asked_at
             made.cables.cut.clear()

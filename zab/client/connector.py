@@ -107,7 +107,7 @@ class Connector:
         """The server to try before all others."""
         self._scope: trio.CancelScope | None = None
         """Ends the present connection."""
-        self.heard_at = trio.current_time()
+        self.last_received_at = trio.current_time()
         """The send time of the last request that a leader has answered: the leader certainly received it after that
         time. Before the first answer it is the time at which the session object was made.
 
@@ -284,7 +284,7 @@ class Connector:
 
     def leader_answered(self, asked_at: float) -> None:
         """Note that a leader has answered a request that was sent at this time."""
-        self.heard_at = max(self.heard_at, asked_at)
+        self.last_received_at = max(self.last_received_at, asked_at)
 
     def cut(self, then: Address | None = None) -> None:
         """End the connection, not the session. Try the server `then` first, if it is given. For tests."""

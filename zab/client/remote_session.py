@@ -105,8 +105,8 @@ class RemoteSession(Session):
         return f"<{type(self).__name__} {self.id:#x} {self.state.value} {at}of {str(self._hosts)!r}>"
 
     @property
-    def heard_at(self) -> float:
-        return self.connector.heard_at
+    def last_received_at(self) -> float:
+        return self.connector.last_received_at
 
     # -- called by the protocol and the connector --------------------------------------------------
 

@@ -418,9 +418,9 @@ class Member:
         If this member leads, its own function receives the message before this call returns. Return False if this
         member has no leader: then the message is lost.
         """
-        told = self._started().requests.side_channel.tell_leader(body)
+        sent = self._started().requests.side_channel.tell_leader(body)
         self._wakeup.ring()
-        return told
+        return sent
 
     def on_leader_message(self, handler: MessageHandler) -> None:
         """Set the function that receives the messages of `tell_leader` while this member leads.
@@ -434,9 +434,9 @@ class Member:
 
         Return False if this member does not lead: then the message is lost.
         """
-        told = self._started().requests.side_channel.tell_members(body)
+        sent = self._started().requests.side_channel.tell_members(body)
         self._wakeup.ring()
-        return told
+        return sent
 
     def on_member_message(self, handler: MessageHandler) -> None:
         """Set the function that receives each message of the leader's application. Call this before the member runs."""
