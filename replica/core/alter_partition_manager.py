@@ -152,7 +152,7 @@ class AlterPartitionManager:
         self._end_turn(now)
 
     def unread(self, where: TopicPartition, now: int) -> None:
-        """Schedule another read, because the store cannot be read now, or returned an old state."""
+        """Schedule another read of the node, because the store cannot be read now, or returned a stale state."""
         heapq.heappush(self._reads_due, (now + self._settings.isr_backoff_ms, where))
 
     def _doubt(self, write: WriteIsr, *, lost: bool) -> None:

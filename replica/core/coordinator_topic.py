@@ -2,8 +2,8 @@
 id.
 
 A name hashes to a partition of the topic, and the leader of that partition coordinates the name. The partition holds
-the state of the name, and a new coordinator reads it. If this broker gives up a partition, its pending writes fail with
-NOT_LEADER_OR_FOLLOWER, although the new leader may have their records.
+the state of the name, and a new coordinator reads it. If this broker gives up a partition, pending writes to the
+partition fail with NOT_LEADER_OR_FOLLOWER, although the new leader may have their records.
 
     topic.role_taken(taken, now)             this broker became the leader of a partition and loads it, or gave it up
     coordinator.loaded(load, now)            the load is complete: the coordinator serves the partition's names
@@ -144,7 +144,8 @@ class CoordinatorTopic(Generic[T, F]):
         self._last_append = 0
 
     def succeed(self, former: Self) -> None:
-        """Replace a coordinator whose state may be inconsistent: load each partition that it served or was loading."""
+        """Take over from a coordinator whose state may be inconsistent: load each partition that it served or was
+        loading."""
         self.partitions = former.partitions
         self._loads = former._loads
         self._last_append = former._last_append  # late outcomes of the former coordinator's writes match no new write
@@ -164,7 +165,7 @@ class CoordinatorTopic(Generic[T, F]):
     def changed(self) -> None:
         """Request the number of partitions, because the topic was created, deleted, or re-created.
 
-        The loaded state is dropped when the roles end.
+        The state of a deleted topic is dropped when this broker's roles in its partitions end.
         """
         self.partitions = None
         self._outbox.counts = True
@@ -179,8 +180,9 @@ class CoordinatorTopic(Generic[T, F]):
             self.resigned(partition, None if taken.leads is None else taken.epoch, now)
 
     def elected(self, partition: int, epoch: int) -> None:
-        """Load a partition that this broker leads now. If this broker already led it in an earlier epoch, its log is
-        unchanged: keep the loaded state, or continue the load. Ignore an epoch that is not newer."""
+        """Load a partition that this broker leads now. If the partition is already served or being loaded, this broker
+        was re-elected and the log is unchanged: keep the loaded state, or continue the load. Ignore an epoch that is
+        not newer than the newest known one."""
         if epoch <= self._seen.get(partition, -1):
             return
         self._seen[partition] = epoch
@@ -261,7 +263,7 @@ class CoordinatorTopic(Generic[T, F]):
 
     def find(self, name: str) -> T | None:
         if self.partitions is None:
-            return None  # the topic was deleted, and its state is about to be dropped
+            return None  # the topic was deleted or re-created, and the old state is about to be dropped
         return self._state.get(self.partition_of(name), {}).get(name)
 
     def names_in(self, partition: int) -> dict[str, T]:

@@ -5,7 +5,7 @@ changed. So the code that reads, authorizes and throttles needs no sessions: it 
 
     context = fetch_context(sessions, ...)      # None: read the partitions of the request, and answer with all of them
     read the partitions `context.requests`      # this may take long, and other requests may close the session
-    context.settle(now)                         # opens the session of a full request; returns its id
+    context.settle(now)                         # opens the session of a full request; returns the session id
     context.includes(...)                       # for each result: is it in the response?
 """
 
@@ -49,12 +49,14 @@ class FetchContext:
     full: bool
     """True if the request is full: then its response names all partitions."""
     session: FetchSession | None
-    """The session of the response. For a full request: None before `settle`, and also later if none was opened."""
+    """The session that the request continues or opened. None for a full request before `settle`, or if `settle` opened
+    none."""
     _sessions: FetchSessionCache
     _owner: str
 
     def settle(self, now: int) -> int:
-        """Return the session id of the response. Call this after the read, unless the whole request failed.
+        """Return the session id of the response; `NO_SESSION` if there is no session. Call this after the read, unless
+        the whole request failed.
 
         A full request opens its session here, if there is room. Raise `KafkaError` if the session of an incremental
         request was closed since `fetch_context`.

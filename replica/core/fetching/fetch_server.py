@@ -21,7 +21,7 @@ from replica.core.replica_settings import ReplicaSettings
 from replica.core.replication_quota import ReplicationQuotaManager
 
 _NAMES_THE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors of clients with stale metadata. The answer then includes the current leader."""
+"""Errors of clients with stale metadata. The answer then includes the newest leader that this broker knows, if any."""
 
 
 class FetchServer:
@@ -86,8 +86,9 @@ class FetchServer:
         """Answer the delayed fetches that are complete after the changes of this turn.
 
         A follower's fetch is examined after an append, a consumer's after the high watermark has advanced. It is
-        complete if it has enough bytes or an error. With `follower_reads`, a new high watermark also completes the
-        fetches of followers. A change of role, or DeleteRecords, completes all fetches of the partition.
+        complete if its answer has enough bytes, an error, a diverging epoch or another replica to read from. With
+        `follower_reads`, a new high watermark also completes the fetches of followers. A change of role, or
+        DeleteRecords, completes all fetches of the partition.
         """
         purgatory = self._purgatory
         while purgatory.changed or purgatory.appended or purgatory.committed:
@@ -125,7 +126,8 @@ class FetchServer:
         committed: Collection[TopicPartition],
         now: int,
     ) -> None:
-        """Answer the complete fetches in sessions. Each session is examined once, however many partitions changed."""
+        """Mark the partitions as dirty in all sessions, and answer the sessions' delayed fetches that are complete.
+        Each session is examined once, however many of its partitions changed."""
         at_once: dict[FollowerFetchSession, bool] = {}
         for where in (*changed, *appended, *committed):
             self.sessions.disturb(where)
@@ -193,7 +195,8 @@ class FetchServer:
         return SessionFetched(session.id, news)
 
     def _rest(self, session: FollowerFetchSession, where: TopicPartition) -> None:
-        """Mark a partition as clean if a fetch of it would return nothing and change nothing."""
+        """Mark a partition as clean if a fetch of it would return nothing, and would change only the time of the
+        follower's last fetch."""
         partition = self._partitions.get(where)
         if partition is None or not isinstance(partition.role, LeaderRole):
             return

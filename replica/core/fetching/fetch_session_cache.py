@@ -1,4 +1,4 @@
-"""Fetch sessions of consumers: a client that fetches many partitions again and again names only changes (KIP-227).
+"""Fetch sessions of consumers: after the first request, a client names only changed partitions (KIP-227).
 
 A session holds the newest request for each partition, and the offsets in the newest answer for it. The session epoch
 counts the client's requests: after a lost or repeated request the epochs differ, and the client starts a new session.
@@ -26,7 +26,7 @@ EPOCH_MAX: Final = (1 << 31) - 1
 RequestFields: TypeAlias = tuple[int, ...]
 """The fields of a request for one partition."""
 AnswerFields: TypeAlias = tuple[int, ...]
-"""The fields of an answer other than the records: high watermark, last stable offset, log start."""
+"""The offsets in an answer for one partition: high watermark, last stable offset, log start."""
 NOTHING: Final[AnswerFields] = ()
 
 
@@ -112,8 +112,8 @@ class FetchSessionCache:
     ) -> FetchSession:
         """Apply the next request of a session. Close the session if it has no partitions afterwards.
 
-        Raise `KafkaError` if this owner has no such session, if the epoch is not the expected one, or if all sessions
-        together would have too many partitions, which also closes the session.
+        Raise `KafkaError` if this owner has no such session, or if the epoch is not the expected one. Close the session
+        and raise `KafkaError` if all sessions together would have too many partitions.
         """
         session = self._open.get(ident)
         if session is None or session.owner != owner:
@@ -129,7 +129,7 @@ class FetchSessionCache:
             del self._open[ident]
             raise KafkaError(
                 ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-                f"fetch session {ident} was closed: all sessions together have too many partitions",
+                f"fetch session {ident} was closed: all sessions together would have too many partitions",
             )
         session.requests.update(changed)
         for where in new:

@@ -2,7 +2,7 @@
 
 A session keeps the newest request for each partition, and the offsets in the newest answer for it. So a request names
 only changed partitions, and an answer contains only changes. The leader examines only the session's *dirty* partitions.
-A partition is clean if all its records are committed, and its follower is in the ISR, has all records, and has received
+A partition is clean if all its records are committed, and the follower is in the ISR, has all records, and has received
 the newest high watermark and log start. A fetch of a clean partition would only update the time of the follower's last
 fetch; `RemoteReplica.rest_in` takes that time from the session. Every event in a partition (an append, a new high
 watermark or log start, a change of role, ISR or follower) makes it dirty in all sessions that contain it. So the cost
@@ -123,7 +123,8 @@ class FollowerFetchSessions:
     def next_of(self, asked: Fetch, now: int) -> FollowerFetchSession:
         """Apply the next request of a session.
 
-        Raise `KafkaError` if the session does not exist, has another epoch or broker epoch, or would be too large.
+        Raise `KafkaError` if the session does not exist or expects another epoch. Close the session and raise
+        `KafkaError` if it has another broker epoch or would be too large.
         """
         place = asked.session
         assert place is not None
@@ -140,7 +141,7 @@ class FollowerFetchSessions:
         new = sum(part.where not in session.requests for part in asked.parts)
         if asked.broker_epoch != session.broker_epoch or len(session.requests) + new > self.partitions_max:
             self.close(asked.replica)
-            text = f"fetch session {place.id} of broker {asked.replica} is too large, or of an earlier broker epoch"
+            text = f"fetch session {place.id} of broker {asked.replica} would be too large, or has another broker epoch"
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, text)
         session.epoch = 1 if place.epoch == EPOCH_MAX else place.epoch + 1
         for where in place.forgotten:

@@ -54,8 +54,8 @@ class FetchSessionHandler:
     sent: dict[TopicPartition, FetchPartition] = field(factory=dict)
     """The request that the leader has for each partition of the session."""
     unapplied: set[TopicPartition] = field(factory=set)
-    """Partitions whose newest answer was not applied. The leader does not repeat what it has already sent in the
-    session, so the next request removes them from the session and adds them again."""
+    """Partitions whose newest answer was not applied. The leader does not repeat a high watermark or log start that it
+    has already sent in the session, so the next request removes them from the session and adds them again."""
 
 
 class ReplicaFetcher:
@@ -91,7 +91,7 @@ class ReplicaFetcher:
         return len(self._partitions)
 
     def add(self, partition: Partition) -> None:
-        """Fetch a partition that has just become a follower."""
+        """Fetch a partition whose replica on this broker has just become a follower."""
         role = partition.role
         assert isinstance(role, FollowerRole)
         if not self._settings.fetch_diverges and last_epoch(partition.log) != NO_EPOCH:
@@ -110,8 +110,8 @@ class ReplicaFetcher:
     # -- the next request ----------------------------------------------------------------------------------
 
     def next_request(self, broker_epoch: BrokerEpoch, now: int) -> LeaderRequest | None:
-        """Return the next request, and abandon a request in flight. Return None if there is nothing to request before
-        `resume_at`, or if a flush must end first."""
+        """Return the next request, and abandon the request in flight, if any. Return None if there is nothing to
+        request before `resume_at`, or if a flush must end first."""
         if self._in_flight is not None or not self._session.id:
             self._begin_session()
         if self._quota.partitions and self._quota.open_at(now) > now:
@@ -129,13 +129,13 @@ class ReplicaFetcher:
         return self._in_flight
 
     def resume_at(self, now: int) -> int | None:
-        """Return when the next request may be possible, unless something changes earlier; None if something must change
-        first."""
+        """Return when the next request may be possible, unless an event, such as the end of a flush, makes one possible
+        earlier; None if such an event must happen first."""
         times = [self._due_at(partition, role, now) for partition, role in self._followed(self._dirty)]
         return min((time for time in times if time is not None), default=None)
 
     def interrupts(self, now: int) -> bool:
-        """Return whether to abandon the fetch in flight, because it omits a partition that can be fetched now.
+        """Return whether to abandon the fetch in flight, because its session lacks a partition that can be fetched now.
 
         The fetch in flight may wait at the leader for its maximum wait time. Fetches are abandoned no more often than
         once in that time.
@@ -236,7 +236,7 @@ class ReplicaFetcher:
         return any(role.step is not FetchStep.STOP for _, role in self._followed((where,)))
 
     def _begin_session(self) -> None:
-        """Make the next request full: the session ended, or an answer was lost."""
+        """Make the next request full, and abandon the session and the request in flight, if any."""
         self._session = FetchSessionHandler()
         self._dirty = dict.fromkeys(self._partitions)
         self._in_flight = None
@@ -293,7 +293,8 @@ class ReplicaFetcher:
             return  # the answer belongs to an abandoned session
         given = {each.where: each for each in answers}
         sent = session.sent if current and not complete else {part.where: part for part in fetch.parts}
-        # The answer to a full request names all partitions. In a session, nothing is known of an omitted one.
+        # The answer to a full request must name all partitions: an omitted one is requested again after a pause. The
+        # answer to an incremental request omits unchanged partitions.
         asked = {where: sent[where].leader_epoch for where in (sent if complete else given) if where in sent}
         ends = {where: sent[where].offset for where in asked}
         if current:
@@ -388,9 +389,9 @@ class ReplicaFetcher:
                 role.step = FetchStep.FETCH
 
     def _on_offset(self, partition: Partition, role: FollowerRole, answer: OffsetAnswer, now: int) -> None:
-        """Resume after OFFSET_OUT_OF_RANGE. If the leader's log ends earlier, truncate to its end, or start over there
-        if this log starts later. Otherwise ask for the leader's log start: start over there if it is beyond this log's
-        end, else fetch again after a pause."""
+        """Resume after OFFSET_OUT_OF_RANGE. If the leader's log ends before this log ends, truncate to the leader's log
+        end; if it ends even before this log starts, start over at the leader's log end. Otherwise ask for the leader's
+        log start. If that is after this log's end, start over at it; otherwise fetch again after a pause."""
         log = partition.log
         if answer.error:
             self._on_error(partition, role, answer.error, now)

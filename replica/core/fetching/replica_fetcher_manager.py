@@ -28,7 +28,7 @@ class ReplicaFetcherManager:
     ) -> None:
         self.quota = ReplicationQuotaManager(settings.throttled_bytes_s)
         """Limits the bytes fetched of throttled partitions (`follower.replication.throttled.rate`). A partition is
-        exempt if this replica was in the ISR when it began to follow."""
+        exempt if the replica on this broker was in the ISR when it became a follower."""
         self._outbox = outbox
         self._end_turn = end_turn
         """Called after each answer of a leader, to answer the delayed operations that are complete then."""
@@ -48,7 +48,7 @@ class ReplicaFetcherManager:
         self._outbox.leaders.update(dict.fromkeys(self._fetchers))
 
     def add(self, partition: Partition) -> None:
-        """Fetch a partition that has just become a follower."""
+        """Fetch a partition whose replica on this broker has just become a follower."""
         role = partition.role
         assert isinstance(role, FollowerRole)
         fetcher = self._fetchers.get(role.leader)
@@ -58,7 +58,7 @@ class ReplicaFetcherManager:
         self._outbox.leaders[role.leader] = None
 
     def remove(self, partition: Partition) -> None:
-        """End a follower's role and stop fetching the partition. Do nothing if the partition is not a follower."""
+        """End a follower's role and stop fetching the partition. Do nothing if the replica is not a follower."""
         if isinstance(partition.role, FollowerRole):
             leader = partition.role.leader
             fetcher = self._fetchers[leader]

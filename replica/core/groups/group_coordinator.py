@@ -209,7 +209,7 @@ class GroupCoordinator:
         held_max = settings.group_member_bytes_max
         if error is None and (held := of_request(ask)) > held_max:
             error = E.INVALID_REQUEST
-            why = f"it would use {held} bytes of memory, which exceeds the limit of {held_max} per member"
+            why = f"it would use an estimated {held} bytes of memory, and the limit for one member is {held_max}"
             self._outbox.note(MemberRefused(name, ask.identity.member or ask.client_id, error, why))
         if error is None and not least <= ask.session_timeout_ms <= most:
             error = E.INVALID_SESSION_TIMEOUT
@@ -307,7 +307,7 @@ class GroupCoordinator:
                 self._rebalance.on_sync_timer(group, now)
 
     def forget_topics(self, topics: Collection[str], now: int) -> None:
-        """Drop the offsets of deleted topics."""
+        """Delete the offsets of deleted topics in all groups."""
         for group in list(self.groups):
             self._expiration.topics_gone(group, topics, now)
 

@@ -51,7 +51,7 @@ class SavedGroup:
 
 @frozen
 class GroupRecord:
-    """The newest state of a group; a tombstone if `saved` is None."""
+    """The state of a group at the time of the record; a tombstone if `saved` is None."""
 
     group: str
     saved: SavedGroup | None

@@ -85,13 +85,13 @@ class GroupExpiration:
         self._bury(group, [where for where in free if where in group.offsets.positions], False, now, then)
 
     def sweep(self, group: GroupMetadata, now: int) -> None:
-        """Delete expired offsets, and the group if it has nothing else."""
+        """Delete expired offsets, and an empty group that then has no offsets and no pending members."""
         self._forget(group, list(self._expired(group, now)), now)
 
     def topics_gone(self, group: GroupMetadata, topics: Collection[str], now: int) -> None:
-        """Delete the offsets of deleted topics, and the group if it has nothing else.
+        """Delete the offsets of deleted topics, and an empty group that then has no offsets and no pending members.
 
-        A new topic of the same name has other records.
+        In a new topic of the same name, the offsets would refer to other records.
         """
         if wheres := [where for where in group.offsets.positions if where.topic in topics]:
             self._forget(group, wheres, now)
@@ -117,9 +117,9 @@ class GroupExpiration:
         """Yield the partitions whose offsets have expired (KIP-211).
 
         In an empty group, the age of an offset counts from the time when the group became empty. In a group that only
-        stores offsets, it counts from the commit. In a stable consumer group, it also counts from the commit, and only
-        offsets of topics to which no member subscribes expire. In other groups, offsets do not expire. An expiration
-        time that the client has set replaces the age.
+        stores offsets, it counts from the commit. In a stable consumer group whose subscriptions are known, it also
+        counts from the commit, and only offsets of topics to which no member subscribes expire. In other groups,
+        offsets do not expire. An expiration time that the client has set replaces the age.
         """
 
         def since_empty(position: OffsetAndMetadata) -> int:
@@ -144,7 +144,8 @@ class GroupExpiration:
         now: int,
         then: Callable[[E, int], None],
     ) -> None:
-        """Write tombstones for offsets, and then for the group. Call `then` once, when all are written or failed.
+        """Write tombstones for offsets and, with `group_too`, for the group. Call `then` once, when every write has
+        succeeded or failed, with an error if one has failed.
 
         Offsets and members that arrive meanwhile have later records in the topic, so they stay.
         """

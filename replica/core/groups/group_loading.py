@@ -17,7 +17,8 @@ class GroupLoading:
     """Keeps the newest record of each group and each offset."""
 
     ended: list[tuple[int, int, bool]] = field(factory=list)
-    """Transactions that ended during the load: the offset of the marker, the producer id, and whether it committed."""
+    """Transactions that ended during the load: the marker's offset, the producer id, and whether the transaction
+    committed."""
     _groups: dict[str, tuple[SavedGroup, int]] = field(factory=dict)
     _offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = field(factory=dict)
     _open: dict[int, dict[tuple[str, TopicPartition], OffsetAndMetadata]] = field(factory=dict)

@@ -145,7 +145,8 @@ class GroupMembers(Mapping[str, MemberMetadata]):
         return members + sum(_held_by_pending(ident) for ident in self.pending)
 
     def _withdraw(self, protocols: tuple[SupportedProtocol, ...]) -> None:
-        """Subtract a member's protocols from the counts. Counts of 0 are deleted: clients may invent any number."""
+        """Subtract a member's protocols from the counts. Counts of 0 are deleted: clients may invent any number of
+        protocol names."""
         for name in _names(protocols):
             self._support[name] -= 1
             if not self._support[name]:
@@ -154,7 +155,7 @@ class GroupMembers(Mapping[str, MemberMetadata]):
     # -- protocols ---------------------------------------------------------------------------------
 
     def share(self, protocols: tuple[SupportedProtocol, ...]) -> bool:
-        """Return whether all members support one of these protocols."""
+        """Return whether at least one of these protocols is supported by all members."""
         return any(self._support[each.name] == len(self._by_id) for each in protocols)
 
     def choose(self) -> str:

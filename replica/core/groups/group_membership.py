@@ -66,13 +66,13 @@ class GroupMembership:
                 ticket,
                 ask,
                 E.GROUP_MAX_SIZE_REACHED,
-                f"the group has {self._settings.group_max_size} members, the limit of group.max.size",
+                f"the group has no room for this member: group.max.size is {self._settings.group_max_size}",
             )
             self._turn_away(group, identity.member, now)
         elif not self._has_memory(group, ask):
             most = self._settings.group_members_bytes_max
             used = self._groups.memory.bytes
-            why = f"the members of all groups use {used} bytes, and this one would exceed the limit of {most}"
+            why = f"the members of all groups use an estimated {used} bytes; with this one, they would exceed {most}"
             self._refuse(group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, why)
         elif not group.understands(ask.protocol_type, ask.protocols):
             self._refuse(group, ticket, ask, E.INCONSISTENT_GROUP_PROTOCOL, _disagreement(group, ask))
@@ -101,7 +101,8 @@ class GroupMembership:
                 return True
 
     def _has_memory(self, group: GroupMetadata, ask: Join) -> bool:
-        """Return whether the memory limit allows the join. A member that sends no more than before is admitted."""
+        """Return whether the memory limit allows the join. A known member that sends no more than before is always
+        admitted."""
         ident, instance = ask.identity.member, ask.identity.instance
         if not ident and instance is not None:
             ident = group.members.statics.get(instance, "")
@@ -223,7 +224,7 @@ class GroupMembership:
         self, group: GroupMetadata, ticket: Ticket, can_skip: bool, member: MemberMetadata, before: _Before, now: int
     ) -> None:
         """Record the new member id, and keep the member's assignment without a rebalance (KIP-345, KIP-814). If the
-        write fails, restore the former id."""
+        write fails, restore the former id, protocols and timeouts."""
         assignments = {each.id: each.assignment for each in group.members.values()}
 
         def done(error: E, at: int, later: int) -> None:
@@ -330,7 +331,7 @@ class GroupMembership:
     def on_pending_timer(self, group: GroupMetadata, ident: str, now: int) -> None:
         if ident in group.members.pending:
             self._outbox.note(
-                MemberDropped(group.id, ident, "the client did not join with the member id that it received")
+                MemberDropped(group.id, ident, "the client did not join with this member id within its session timeout")
             )
             self._forget_pending(group, ident, now)
 
@@ -382,7 +383,7 @@ def _disagreement(group: GroupMetadata, ask: Join) -> str:
     ]
     named = f"the join offers {', '.join(sorted(supported))}"
     if not against:
-        return f"{named}: no protocol is common to all members"
+        return f"{named}, but none of these is supported by all members"
     return f"{named}, none of which is supported by: {'; '.join(against)}"
 
 

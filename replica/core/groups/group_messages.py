@@ -124,7 +124,7 @@ class MembersLeft:
 
 @frozen
 class OffsetAndMetadata:
-    """A committed offset of a group."""
+    """An offset that a group commits or has committed."""
 
     offset: int
     leader_epoch: int = -1
