@@ -209,7 +209,7 @@ class GroupCoordinator:
         held_max = settings.group_member_bytes_max
         if error is None and (held := of_request(ask)) > held_max:
             error = E.INVALID_REQUEST
-            why = f"it would use an estimated {held} bytes of memory, and the limit for one member is {held_max}"
+            why = f"it would use about {held} bytes of memory, which exceeds the limit of {held_max} per member"
             self._outbox.note(MemberRefused(name, ask.identity.member or ask.client_id, error, why))
         if error is None and not least <= ask.session_timeout_ms <= most:
             error = E.INVALID_SESSION_TIMEOUT

@@ -72,7 +72,7 @@ class GroupMembership:
         elif not self._has_memory(group, ask):
             most = self._settings.group_members_bytes_max
             used = self._groups.memory.bytes
-            why = f"the members of all groups use an estimated {used} bytes; with this one, they would exceed {most}"
+            why = f"members of all groups use about {used} bytes; with this one they would exceed the limit of {most}"
             self._refuse(group, ticket, ask, E.GROUP_MAX_SIZE_REACHED, why)
         elif not group.understands(ask.protocol_type, ask.protocols):
             self._refuse(group, ticket, ask, E.INCONSISTENT_GROUP_PROTOCOL, _disagreement(group, ask))
