@@ -16,12 +16,13 @@ from replica.core.errors import KafkaError
 from replica.core.partitions.log_config import UNBOUNDED, LogConfig
 from replica.core.partitions.partition_log import PartitionLog
 from replica.storage.files import StorageFailure
-from replica.storage.log_manager import LogManager
+from replica.storage.log_manager import LogManager, ManagerSettings
 from replica.storage.unified_log import UnifiedLog
 
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
 """The call that fails, by the name of the error in a script."""
 CLUSTER: Final = "harness"
+SETTINGS: Final = ManagerSettings(closing_threads=0)
 COMPACTING: Final[Mapping[str, Any]] = {
     "cleanup_policy": ("compact",),
     "min_cleanable_dirty_ratio": 0.01,
@@ -41,7 +42,7 @@ class Disk:
         self.files = log_disk()
         self._random = random
         self._deleted = deleted
-        self.logs: LogManager = LogManager([], self._config_of)
+        self.logs: LogManager = LogManager([], self._config_of, SETTINGS)
 
     def _config_of(self, topic: str) -> LogConfig:
         return evolve(self.config, **COMPACTING) if topic in COMPACTED else self.config
@@ -50,7 +51,7 @@ class Disk:
 
     def load(self) -> bool:
         """Load the logs for a new process. Return False if the disk fails."""
-        logs = LogManager([self.files], self._config_of)
+        logs = LogManager([self.files], self._config_of, SETTINGS)
         try:
             logs.load(self.me, CLUSTER)
         except StorageFailure:
@@ -62,7 +63,7 @@ class Disk:
         """End the process in good order."""
         try:
             self.keep_high_watermarks(watermarks)
-            self.logs.close(epoch, threads=0)
+            self.logs.close(epoch)
         except KafkaError:
             pass  # the next process starts from the disk as after a kill
         self.killed()
