@@ -10,13 +10,14 @@ from typing import Any, Final, cast
 from attrs import evolve
 
 from harness.checkers.partitions.copies import COMPACTED, ident_of
-from harness.worlds.disks import log_disk, lose
+from harness.worlds.disks import lose
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import KafkaError
 from replica.core.partitions.log_config import UNBOUNDED, LogConfig
 from replica.core.partitions.partition_log import PartitionLog
 from replica.storage.files import StorageFailure
 from replica.storage.log_manager import LogManager, ManagerSettings
+from replica.storage.memory_directory import memory_directory
 from replica.storage.unified_log import UnifiedLog
 
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
@@ -39,7 +40,7 @@ class Disk:
     ) -> None:
         self.me = me
         self.config = config
-        self.files = log_disk()
+        self.files = memory_directory()
         self._random = random
         self._deleted = deleted
         self.logs: LogManager = LogManager([], self._config_of, SETTINGS)
@@ -141,7 +142,7 @@ class Disk:
         return int(self._random.random() * most)
 
     def wiped(self) -> None:
-        self.files = log_disk()
+        self.files = memory_directory()
 
     def crash_in(self, calls: int, error: Callable[[str, str], BaseException]) -> None:
         """Raise this error before the n-th call from now on that changes the disk."""

@@ -17,7 +17,6 @@ import trio
 import zab
 from harness.faults import Replication
 from harness.worlds.cores.partitions.disk import CALLS
-from harness.worlds.disks import log_disk
 from harness.worlds.stack.brokers.environment import PROCESS
 from harness.worlds.stack.controller import process
 from harness.worlds.stack.controller.process import (
@@ -47,6 +46,7 @@ from replica.runtime.configuration.broker_config import (
     TransactionsTopicSettings,
 )
 from replica.storage.files import StorageFailure
+from replica.storage.memory_directory import memory_directory
 from zab.net.memory_network import MemoryNetwork, StreamOwner
 
 DATA_FROM: Final = 3_000
@@ -110,7 +110,7 @@ class Life:
 class Broker(BrokerProcess):
     def __init__(self, world: BrokerClusterWorld, number: int, folder: Path, replication: Replication) -> None:
         super().__init__(world, number)
-        self.files = log_disk()
+        self.files = memory_directory()
         self._breaks = False
         """True while its disk fails or has failed. The broker may end because of that."""
         self._folder = folder / f"broker{number}"
@@ -181,7 +181,7 @@ class Broker(BrokerProcess):
     def lose_disk(self) -> None:
         """Kill the broker, and empty its disk."""
         self.die()
-        self.files = log_disk()
+        self.files = memory_directory()
 
     def break_disk(self, error: str, nth: int) -> None:
         """Fail the nth call of a kind and all later ones. A broker without another disk ends because of that."""
