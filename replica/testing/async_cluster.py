@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, TypeVar
+from typing import Final
 
 import trio
-import trio.testing
 
 import zab
 from kraft_controller.core.names import TopicPartition
 from replica.core.partitions.leader_role import LeaderRole
+from replica.core.partitions.partition import Partition
 from replica.runtime.broker import Broker
 from replica.testing.memory_brokers import HOST, ConfigValue, MemoryBroker, texts_of
 from zab.core.argument_names import checks_methods
@@ -21,8 +21,6 @@ from zab.testing import open_memory_store
 from zab.testing.loop_events import LoopEvents, PromptTiming
 from zab.testing.misuse import check_trio
 from zab.testing.partitions import Partitions
-
-T = TypeVar("T")
 
 TIMEOUT_S: Final = 30.0
 """The default time limit of calls that wait for the brokers."""
@@ -95,7 +93,7 @@ class AsyncMemoryCluster:
         return await self._found(lambda: self._leader(where), timeout_s)
 
     async def controller(self, *, timeout_s: float = TIMEOUT_S) -> int:
-        """Return the broker that is the controller. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
+        """Return the number of the controller. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
         self._check("controller")
         return await self._found(self._controller, timeout_s)
 
@@ -168,16 +166,17 @@ class AsyncMemoryCluster:
             topics = {topic for each in self._programs() for topic in each.parts.metadata_cache.topics}
             return f"there is no partition {where}; topics: {', '.join(sorted(topics)) or 'none'}; {self._running()}"
         state = max((role.state for role in roles), key=lambda state: (state.leader_epoch, state.version))
-        leading = self._leader_role(state.leader, where)
-        if leading is not None and leading.epoch >= state.leader_epoch:
+        led = self._led(state.leader, where)
+        if led is not None and led.leading().epoch >= state.leader_epoch:
             return state.leader
         return f"{where} has no leader: its in-sync replicas are {list(state.isr)}; {self._running()}"
 
-    def _leader_role(self, broker: int, where: TopicPartition) -> LeaderRole | None:
+    def _led(self, broker: int, where: TopicPartition) -> Partition | None:
+        """Return the replica of a broker if the broker runs and leads the partition."""
         found = self._brokers.get(broker)
         program = None if found is None else found.program
         partition = None if program is None else program.parts.replica_manager.core.partitions.get(where)
-        return partition.role if partition is not None and isinstance(partition.role, LeaderRole) else None
+        return partition if partition is not None and isinstance(partition.role, LeaderRole) else None
 
     def _out_of_sync(self, topic: str | None) -> str | None:
         """Return a reason why not all replicas of the topic are in sync; None if they are."""
@@ -194,10 +193,14 @@ class AsyncMemoryCluster:
                 leader = self._leader(role.where)
                 if isinstance(leader, str):
                     return leader
-                leading = self._leader_role(leader, role.where)
-                missing = [] if leading is None else sorted({*role.assignment.target} - {*leading.isr.members})
-                if leading is None or missing:
+                led = self._led(leader, role.where)
+                assert led is not None, "the leader leads"
+                leading = led.leading()
+                missing = sorted({*role.assignment.target} - {*leading.isr.members})
+                if missing:
                     return f"{role.where}: replicas {missing} are not in sync with broker {leader}; {self._running()}"
+                if led.high_watermark < leading.start_offset:
+                    return f"{role.where}: broker {leader} does not know the high watermark yet"
         return None
 
     def _still_listed(self, broker: int) -> str | None:
@@ -273,11 +276,12 @@ class AsyncMemoryCluster:
     async def _close(self) -> None:
         """Stop all brokers before their store, so that they can close their sessions."""
         self._closed = True
+        running = [broker.process for broker in self._brokers.values() if broker.process is not None]
+        for process in running:
+            process.cancel()
         with trio.CancelScope(shield=True):
-            async with trio.open_nursery() as nursery:
-                for broker in self._brokers.values():
-                    if broker.process is not None:
-                        nursery.start_soon(broker.process.end)
+            for process in running:
+                await process.ended.wait()
         for broker in self._brokers.values():
             broker.release_port()
 

@@ -71,6 +71,7 @@ def broker_config(broker: int, brokers: int, port: int, config: Mapping[str, Con
         "offsets.topic.num.partitions": 3,
         "transaction.state.log.num.partitions": 3,
         "transaction.state.log.min.isr": 1 if brokers < 3 else 2,
+        "replica.fetch.backoff.ms": 50,
         "replica.lag.time.max.ms": 5_000,
         "group.min.session.timeout.ms": 100,
         **config,
@@ -120,9 +121,7 @@ class BrokerProcess:
     async def _connect(self, host: str, port: int) -> trio.abc.HalfCloseableStream:
         return await self.server.network.connect(self, host, port)
 
-    async def _listen(
-        self, host: str | None, port: int, purpose: str
-    ) -> tuple[Sequence[trio.abc.Listener[Any]], int]:
+    async def _listen(self, host: str | None, port: int, purpose: str) -> tuple[Sequence[trio.abc.Listener[Any]], int]:
         if host is None or host == HOST:
             return await listen_tcp(host, port, purpose)
         return await self._network.listen(host, port), port
@@ -145,9 +144,12 @@ class BrokerProcess:
             self.ended.set()
             self.up.set()
 
+    def cancel(self) -> None:
+        self._scope.cancel()
+
     async def end(self) -> None:
         """Cancel the process, and wait until it has ended."""
-        self._scope.cancel()
+        self.cancel()
         await self.ended.wait()
 
 

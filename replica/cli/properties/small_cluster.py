@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def small_cluster(brokers: int) -> dict[str, object]:
+def small_cluster(brokers: int) -> dict[str, int]:
     """Return server.properties keys for a cluster of a few brokers.
 
     Topics have three replicas if there are enough brokers, and then acks=all requires two in-sync replicas. A group
