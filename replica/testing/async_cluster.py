@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 import zab
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from replica.core.partitions.leader_role import LeaderRole
 from replica.core.partitions.partition import Partition
 from replica.runtime.broker import Broker
@@ -163,8 +163,7 @@ class AsyncMemoryCluster:
         """Return the leader, or the reason why there is none."""
         roles = [role for each in self._programs() if (role := each.parts.metadata_cache.role(where)) is not None]
         if not roles:
-            topics = {topic for each in self._programs() for topic in each.parts.metadata_cache.topics}
-            return f"there is no partition {where}; topics: {', '.join(sorted(topics)) or 'none'}; {self._running()}"
+            return f"there is no partition {where}; topics: {self._topics()}; {self._running()}"
         state = max((role.state for role in roles), key=lambda state: (state.leader_epoch, state.version))
         led = self._led(state.leader, where)
         if led is not None and led.leading().epoch >= state.leader_epoch:
@@ -187,7 +186,7 @@ class AsyncMemoryCluster:
         assert program is not None, "the controller runs"
         cache = program.parts.metadata_cache
         if topic is not None and topic not in cache.topics:
-            return f"there is no topic {topic}; topics: {', '.join(sorted(cache.topics)) or 'none'}"
+            return f"there is no topic {topic}; topics: {self._topics()}"
         for each in cache.topics.values() if topic is None else [cache.topics[topic]]:
             for role in each.partitions.values():
                 leader = self._leader(role.where)
@@ -213,6 +212,10 @@ class AsyncMemoryCluster:
         program = self._brokers[found].program
         listed = program is not None and broker in program.parts.metadata_cache.brokers
         return f"the controller, broker {found}, has not noticed the end of broker {broker}" if listed else None
+
+    def _topics(self) -> str:
+        known = {topic for each in self._programs() for topic in each.parts.metadata_cache.topics}
+        return ", ".join(sorted(known - {OFFSETS_TOPIC, TRANSACTIONS_TOPIC})) or "none"
 
     def _running(self) -> str:
         down = [number for number, broker in self._brokers.items() if broker.program is None]
@@ -260,7 +263,11 @@ class AsyncMemoryCluster:
             )
 
     async def _open(self) -> None:
-        """Start all brokers, and wait until all of them serve and have each other in their metadata."""
+        """Start all brokers, and wait until all of them serve and have each other in their metadata.
+
+        The internal topics are created now: later, a broker that is down would prevent their creation, and with it the
+        first group or transaction.
+        """
         for broker in self._brokers.values():
             broker.start(self._nursery)
 
@@ -272,6 +279,9 @@ class AsyncMemoryCluster:
             return None
 
         await self._until(missing, TIMEOUT_S)
+        program = await self._some_program("create the internal topics")
+        for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            await program.parts.internal_topics.create(topic)
 
     async def _close(self) -> None:
         """Stop all brokers before their store, so that they can close their sessions."""
