@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.unit.test_docs import FENCE
+from tests.unit.test_docs import script_of
 
 ROOT: Final = Path(__file__).parents[3]
 PLUGIN: Final = "replica.testing.pytest_plugin"
@@ -120,5 +120,4 @@ def test_plugin_loads_no_more_than_its_names() -> None:
 
 def test_examples_of_the_docs_pass_under_pytest(pytester: pytest.Pytester) -> None:
     """`tests/unit/test_docs.py` runs the page as a program, which only defines its tests."""
-    blocks = FENCE.findall((ROOT / PAGE).read_text())
-    run(pytester, "\n".join(code for language, code in blocks if language == "python")).assert_outcomes(passed=4)
+    run(pytester, script_of((ROOT / PAGE).read_text())).assert_outcomes(passed=4)
