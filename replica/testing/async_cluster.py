@@ -47,7 +47,7 @@ class AsyncMemoryCluster:
             number: MemoryBroker(number, brokers, config, self._network, lambda: store.session(STORE_SESSION_MS))
             for number in range(1, brokers + 1)
         }
-        self._partitions = Partitions(self._network, self._brokers.keys(), "broker")
+        self._partitions = Partitions(self._network, self._brokers.keys(), "broker", "open_memory_cluster(brokers=3)")
         self._closed = False
 
     def __repr__(self) -> str:

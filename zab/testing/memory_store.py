@@ -68,7 +68,7 @@ class MemoryStore:
             sid: MemoryServer(sid, self._ensemble, self._network, seed, options, self._wake)
             for sid in range(1, servers + 1)
         }
-        self._partitions = Partitions(self._network, self._servers.keys(), "server")
+        self._partitions = Partitions(self._network, self._servers.keys(), "server", "open_memory_store(servers=3)")
         self._clients: dict[Session, ClientHost] = {}
         """The open sessions over connections."""
         self._client_number = count(1).__next__

@@ -11,11 +11,12 @@ from zab.net.memory_network import MemoryNetwork
 class Partitions:
     """Cuts hosts off from each other until `heal`. Connections do not break at once: data wait."""
 
-    def __init__(self, network: MemoryNetwork, hosts: Collection[int], kind: str) -> None:
-        """`kind` is the kind of the hosts in messages, such as "server"."""
+    def __init__(self, network: MemoryNetwork, hosts: Collection[int], kind: str, larger: str) -> None:
+        """`kind` is the kind of the hosts in messages, such as "server". `larger` opens more of them than one."""
         self._network = network
         self._hosts = hosts
         self._kind = kind
+        self._larger = larger
         self._blocked: set[tuple[int, int]] = set()
         """The blocked directions."""
 
@@ -25,7 +26,7 @@ class Partitions:
         if not side or not others:
             raise LocalProtocolError(
                 f"partition: name some of the {self._kind}s {', '.join(map(str, self._hosts))}, and not all, to cut "
-                f"them off from the others; at least two {self._kind}s are necessary"
+                f"them off from the others; {self._larger} has three"
             )
         for one in sorted(side):
             for other in sorted(others):
