@@ -8,7 +8,7 @@ partitions during elections and synchronization.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Final, TypeVar
 
@@ -55,10 +55,11 @@ from harness.faults import (
     is_users,
 )
 from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
+from harness.script.constants import CONSTANTS, Drawn
 from harness.script.faults import KINDS, LOSS
 from harness.script.names import FATES, OFFSETS, PARTS, TRANSACTIONS
 from harness.script.script import INNER_BOUNDS
-from harness.script.values import Draw, Kind, apart, fields_of
+from harness.script.values import Among, Draw, Kind, Upto, Value, apart, fields_of
 from harness.script.workload import (
     AT_ONCE_MAX,
     BURST_WRITES,
@@ -614,6 +615,30 @@ def _with_quiet_stage(seed: int, script: Script) -> Script:
     return evolve(script, knobs=evolve(script.knobs, quiet_stage=1 + int(random() * 2)))
 
 
+TIMES: Final[Mapping[str, Value]] = {
+    "init_limit": Upto(4, 12), "sync_limit": Upto(2, 8), "finalize_wait_ms": Among((0, 1, 50)),
+    "notification_ms_min": Upto(1, 60), "notification_ms_max": Upto(60, 600), "dial_retry_ms": Among((1, 40, 100)),
+}  # fmt: skip
+CONSTANTS_SHARE: Final = 1 / 3
+"""The share of scripts that change constants of the product, and some of the settings that others leave as they are."""
+CONSTANTS_SHARES: Final = (0.05, 0.15, 0.5)
+"""The probabilities of each constant in such a script: in some scripts few change, in others half of all."""
+
+
+def _with_constants(seed: int, script: Script) -> Script:
+    draw = Draw(Random(f"constants/{seed}/{script.voters}/{script.machine}"), script.voters, script.observers)
+    if not draw.chance(CONSTANTS_SHARE):
+        return script
+    share = draw.among(CONSTANTS_SHARES)
+    drawn = [
+        Drawn(name, draw.among(constant.values))
+        for name, constant in CONSTANTS.items()
+        if script.machine in constant.machines and draw.chance(share)
+    ]
+    knobs = {name: draw.value(value) for name, value in TIMES.items() if draw.chance(share)}
+    return evolve(script, constants=tuple(drawn), knobs=evolve(script.knobs, **knobs))
+
+
 # -- the script ------------------------------------------------------------------------------------------
 
 _OPS: Final = {"list": _list_ops, "store": _store_ops, "controller": _controller_ops, "partitions": _partition_ops}
@@ -670,7 +695,7 @@ def script_from_seed(
     script = _with_late_messages(seed, script)
     if ops:
         script = _with_closed_loop(seed, script)
-    script = _with_quiet_stage(seed, script)
+    script = _with_constants(seed, _with_quiet_stage(seed, script))
     if machine == "partitions" and ops:
         groups = Draw(Random(f"groups/{seed}/{voters}"), voters, observers)
         if groups.chance(0.3):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from harness.cli.statuses import MISUSED
@@ -19,10 +19,12 @@ _EXTRA_OF: Final = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 0 valid, 1 invalid or unknown, 2 wrong usage."""
+    """Run a command and return its exit status: 0 valid, 1 invalid or unknown, 2 wrong usage, 74 no output."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(given)
+        from zab.cli.kit.standard_streams import with_standard_streams
+
+        return with_standard_streams(partial(_run, given))
     except ModuleNotFoundError as error:
         extra = _EXTRA_OF.get((error.name or "").partition(".")[0])
         if extra is None:
@@ -44,7 +46,6 @@ def _run(given: list[str]) -> int:
             return MISUSED
         with zab_harness.make_context("zab-harness", given) as context:
             status: int = zab_harness.invoke(context)
-        sys.stdout.flush()
     except click.exceptions.Exit as ended:  # after --help and --version
         return ended.exit_code
     except click.UsageError as error:
@@ -56,9 +57,6 @@ def _run(given: list[str]) -> int:
         return error.exit_code
     except ScriptError as error:
         print(error, file=sys.stderr)
-        return MISUSED
-    except BrokenPipeError:  # the reader of the output has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return MISUSED
     except Stopped as stopped:
         print(stopped, file=sys.stderr)

@@ -154,5 +154,5 @@ def zab_harness() -> None:
     All orders of events:     zab-harness explore --transactions 1
 
     Results go to stdout, progress to stderr. Exit status: 0 if every invariant holds; 1 if one is violated, or if a run
-    or a history is unknown; 2 for wrong usage.
+    or a history is unknown; 2 for wrong usage; 74 if stdout cannot be written.
     """

@@ -22,6 +22,8 @@ CHANGES: Final[dict[int, str]] = {
 }
 """The changes of the meaning of a script, by version."""
 VERSION: Final = max(CHANGES)
+LATER: Final = ("groups", "weights", "constants")
+"""Fields without which a script keeps the form that it had before they existed."""
 
 # -- to JSON ---------------------------------------------------------------------------------------------
 
@@ -29,11 +31,8 @@ VERSION: Final = max(CHANGES)
 def to_json(script: Script) -> dict[str, object]:
     made: dict[str, object] = {"version": VERSION}
     for name, value in fields(script):
-        if value or name not in (
-            "groups",
-            "weights",
-        ):  # scripts without groups keep the form that they had before groups existed
-            made[name] = list(map(_plain, value)) if name in ("faults", "ops") else _plain(value)
+        if value or name not in LATER:
+            made[name] = list(map(_plain, value)) if name in ("constants", "faults", "ops") else _plain(value)
     return made
 
 

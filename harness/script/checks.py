@@ -10,6 +10,7 @@ import attrs
 
 from harness import lists
 from harness.history import MODES, OPERATIONS, WATCHES
+from harness.script.constants import CONSTANTS
 from harness.script.faults import Fault, Setting
 from harness.script.names import (
     ACKS,
@@ -137,6 +138,15 @@ def check(script: Script) -> None:
         least, most = (getattr(getattr(script, place), name) for name in (small, large))
         if least > most:
             raise Senseless(f"script.{place}.{small}", f"{least} is more than {large}, which is {most}")
+    names = [each.name for each in script.constants]
+    for each in script.constants:
+        where = f"script.constants.{each.name}"
+        if each.name not in CONSTANTS:
+            raise Senseless(where, f"unknown; the known ones are {', '.join(CONSTANTS)}")
+        if names.count(each.name) > 1:
+            raise Senseless(where, "given twice")
+        if not 0 <= each.value <= INTEGER_MAX:
+            raise Senseless(where, f"{each.value} is not from 0 to {INTEGER_MAX}")
     added = {op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING}
     servers = {*range(1, script.servers + 1), *added}
     places: list[tuple[str, Fault | Op]] = [(f"script.ops[{number}]", op) for number, op in enumerate(script.ops)]

@@ -24,6 +24,7 @@ import attrs
 from attrs import evolve, frozen
 
 from harness.script.checks import CHOICES, SERVER_FIELDS, ScriptError, Senseless, check, check_field, check_item
+from harness.script.constants import CONSTANTS, Drawn
 from harness.script.faults import FAULTS, Fault
 from harness.script.names import MACHINES
 from harness.script.script import OPS, Knobs, Script, Timing
@@ -112,7 +113,7 @@ def _integer(token: Token) -> int:
 
 def script(text: str) -> Script:
     """Return the script, or raise a `ScriptError` with the line, the column and the expected input."""
-    given: dict[str, Any] = {"seed": 0, "timing": Timing(), "knobs": Knobs()}
+    given: dict[str, Any] = {"seed": 0, "timing": Timing(), "knobs": Knobs(), "constants": ()}
     said: dict[str, Token] = {}
     faults: list[tuple[Fault, Line]] = []
     ops: list[tuple[Op, Line]] = []
@@ -129,11 +130,13 @@ def script(text: str) -> Script:
                 ops.append((item, line))
         elif first.text in ("timing", "knobs"):
             given[first.text] = _settings(line, first.text, given[first.text], said)
+        elif first.text == "constants":
+            given["constants"] = (*given["constants"], *_constants(line, said))
         elif first.text in TOPOLOGY:
             _once(first, first.text, said)
             _topology(line, first, given)
         else:
-            raise first.error(_unknown(first.text, ("at", "timing", "knobs", *TOPOLOGY)))
+            raise first.error(_unknown(first.text, ("at", "timing", "knobs", "constants", *TOPOLOGY)))
         if line.more():
             raise line.here().error(f"expected the end of the line, not {line.here().text!r}")
     ops.sort(key=lambda each: each[0].at)
@@ -232,6 +235,16 @@ def _settings(line: Line, place: str, before: Any, said: dict[str, Token]) -> An
         except ScriptError as error:
             raise value.error(str(error)) from None
     return evolve(before, **made)
+
+
+def _constants(line: Line, said: dict[str, Token]) -> Iterator[Drawn]:
+    while line.more():
+        name = line.take("a constant")
+        if name.text not in CONSTANTS:
+            raise name.error(_unknown(name.text, CONSTANTS))
+        _once(name, f"constants {name.text}", said)
+        line.skip("=")
+        yield Drawn(name.text, line.number())
 
 
 # -- the events ----------------------------------------------------------------------------------------

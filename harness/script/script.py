@@ -11,6 +11,7 @@ from typing import Final
 from attrs import field, frozen
 
 from harness.script.brokers import BROKER_OPS, PARTITION_OPS
+from harness.script.constants import Drawn
 from harness.script.faults import Fault
 from harness.script.workload import STORE_OPS, Op
 
@@ -104,6 +105,8 @@ class Script:
     length_ms: int = 3_000
     timing: Timing = field(factory=Timing)
     knobs: Knobs = field(factory=Knobs)
+    constants: tuple[Drawn, ...] = ()
+    """The constants of the product that the run changes; the others have their usual values."""
     ops: tuple[Op, ...] = ()
     faults: tuple[Fault, ...] = ()
 

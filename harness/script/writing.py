@@ -45,6 +45,7 @@ def describe(script: Script) -> str:
         "length": f"{script.length_ms} ms",
         "timing": _differences(script.timing, Timing()),
         "knobs": _differences(script.knobs, Knobs()),
+        "constants": " ".join(f"{each.name} {each.value}" for each in script.constants),
     }
     lines += [f"{name} {value}" for name, value in rest.items() if value]
     events = sorted(script.items, key=lambda item: item.at)

@@ -9,6 +9,7 @@ from attrs import evolve, fields
 
 from harness.faults import Ask, Knobs, Script, Timing, Write
 from harness.script.checks import is_sound
+from harness.script.constants import Drawn
 from harness.shrink.trials import Item, Trials
 
 Change: TypeAlias = Callable[[Script], Script]
@@ -39,11 +40,12 @@ def adopt(script: Script, changes: Sequence[Change], trials: Trials) -> Script:
 
 
 def calm(script: Script, trials: Trials) -> Script:
-    """Set timing and knobs to their defaults as a whole, if the script still fails."""
+    """Set timing, knobs and constants to their defaults as a whole, if the script still fails."""
     usual = evolve(Knobs(), counter_max=script.knobs.counter_max)
     for made in (
-        evolve(script, timing=Timing(), knobs=usual, observers=0),
-        evolve(script, timing=Timing(), knobs=usual),
+        evolve(script, timing=Timing(), knobs=usual, constants=(), observers=0),
+        evolve(script, timing=Timing(), knobs=usual, constants=()),
+        evolve(script, constants=()),
         evolve(script, timing=Timing()),
         evolve(script, knobs=usual),
     ):
@@ -53,13 +55,14 @@ def calm(script: Script, trials: Trials) -> Script:
 
 
 def settled(script: Script, trials: Trials) -> Script:
-    """Set the remaining timing and knobs to their defaults one by one."""
+    """Set the remaining timing, knobs and constants to their defaults one by one."""
     changes = [
         _setting(place, attribute.name, getattr(usual, attribute.name))
         for place, usual in (("timing", Timing()), ("knobs", Knobs()))
         for attribute in fields(type(usual))
         if getattr(getattr(script, place), attribute.name) != getattr(usual, attribute.name)
     ]
+    changes += [_without(each) for each in script.constants]
     alone = evolve(script, observers=0)
     if alone != script and is_sound(alone):  # no item names an observer
         changes.append(lambda it: evolve(it, observers=0))
@@ -83,6 +86,10 @@ def _setting(place: str, name: str, value: object) -> Change:
         return _evolved(script, place, evolve(getattr(script, place), **{name: value}))
 
     return change
+
+
+def _without(constant: Drawn) -> Change:
+    return lambda it: evolve(it, constants=tuple(each for each in it.constants if each != constant))
 
 
 def _evolved(script: Script, place: str, value: Any) -> Script:

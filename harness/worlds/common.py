@@ -13,6 +13,8 @@ from itertools import count
 from random import Random
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
+from attrs import evolve
+
 from harness.availability import Availability
 from harness.checkers import Checker, Judge, OracleState, Violation
 from harness.checkers.disturbances import DropsHaveACause, VotesBeginWithTheCandidate
@@ -123,8 +125,13 @@ class LivenessPort(Protocol):
 S = TypeVar("S", bound=Process)
 
 
+SETTINGS: Final = Settings()
+"""The settings that `Knobs` does not have."""
+
+
 def settings_of(knobs: Knobs) -> Settings:
-    return Settings(
+    return evolve(
+        SETTINGS,
         tick_ms=knobs.tick_ms,
         init_limit=knobs.init_limit,
         sync_limit=knobs.sync_limit,

@@ -39,7 +39,7 @@ class _Configs(StoreVerbs):
 
 @click.group(cls=_Configs)
 def configs() -> None:
-    """Show and change dynamic settings of topics, brokers, clients, users and addresses. Brokers apply them at once.
+    """Show and change dynamic settings of topics, brokers, clients, users and IP addresses. Brokers apply them at once.
 
     \b
     zab-broker configs describe topics orders
@@ -50,7 +50,8 @@ def configs() -> None:
     zab-broker configs alter users ann --client app --set producer_byte_rate=1048576
     zab-broker configs alter users ann --set 'SCRAM-SHA-512=[password=secret]'
 
-    The options of kafka-configs.sh (--alter --entity-type users ...) work, too.
+    Options of kafka-configs.sh (--alter --entity-type users ...) work, too, with --zookeeper in place of
+    --bootstrap-server.
     """
 
 
@@ -85,7 +86,11 @@ def _named(arguments: Arguments) -> Entity:
         raise Misused(str(error)) from None
 
 
-@configs.verb("describe", "Show settings. NAME is a topic, a broker id, ...; without it, all entities with settings.")
+@configs.verb(
+    "describe",
+    "Show settings. NAME is a topic, a broker id, a client id, a user or an IP address. Without NAME, show those of "
+    "all that have any.",
+)
 @_entity
 @click.option("--all", is_flag=True, help="Also show keys that are not set, with their built-in defaults.")
 async def _describe(session: zab.Session, arguments: Arguments) -> int:

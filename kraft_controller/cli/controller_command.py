@@ -19,18 +19,18 @@ from zab.cli.kit.verb_group import Arguments
 
 @click.group(cls=StoreVerbs)
 def controller() -> None:
-    """Show which broker is the controller, since when, and its epoch, or make it step down.
+    """Show the controller, the controller epoch and the time of the election, or make the controller step down.
 
     \b
     zab-broker controller show
     zab-broker controller resign --wait
 
-    `show` exits with 1 if there is no controller, or if one of its nodes, or a node with a request to it, cannot be
-    parsed. A controller that has resigned may be elected again.
+    `show` exits with 1 if there is no controller, or if one of these nodes cannot be parsed: /controller,
+    /controller_epoch, /admin/reassign_partitions, /admin/preferred_replica_election.
     """
 
 
-@controller.verb("show", "Show the controller, its epoch, and since when it is the controller.")
+@controller.verb("show", "Show the controller, the controller epoch and the time of the election.")
 async def _show(session: zab.Session, arguments: Arguments) -> int:
     acting, epoch = await read_acting(session), await read_epoch(session)
     wrong = await read_wrong_requests(session)
@@ -45,7 +45,9 @@ async def _show(session: zab.Session, arguments: Arguments) -> int:
     return FAILED if wrong else DONE
 
 
-@controller.verb("resign", "Make the controller step down. The brokers then elect one, perhaps the same.")
+@controller.verb(
+    "resign", "Make the controller step down. The brokers then elect a controller, perhaps the same broker."
+)
 @click.option("--wait", is_flag=True, help="Wait until there is a controller with a later epoch.")
 @click.option(
     "--wait-s", type=float, default=60.0, show_default=True, metavar="SECONDS", help="The longest wait for --wait."

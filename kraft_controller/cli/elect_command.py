@@ -27,7 +27,8 @@ def elect() -> None:
     zab-broker elect preferred orders payments:3   all partitions of one topic, and one of another
     zab-broker elect unclean orders:0 --yes        any live replica, if no ISR member is alive: loses records
 
-    Exits with 1 if any of these partitions does not have the requested leader afterwards.
+    Exits with 1 if one of these partitions lacks the requested leader afterwards: with `preferred` its first replica,
+    with `unclean` any leader.
     """
 
 
@@ -44,7 +45,8 @@ _wait_s: Final = click.option(
 
 @elect.verb(
     "preferred",
-    "Elect the first replica, if it is alive and in the ISR. Default: for every partition that it does not lead.",
+    "Elect the first replica of each partition as leader, if that replica is alive and in the ISR. Default: for all "
+    "partitions.",
 )
 @_partitions
 @_wait_s
@@ -54,8 +56,8 @@ async def _preferred(session: zab.Session, arguments: Arguments) -> int:
 
 @elect.verb(
     "unclean",
-    "Elect a leader for partitions without one: an ISR member if one is alive, else any live replica. "
-    "Records that it lacks are lost.",
+    "Elect a leader for each partition without one: an ISR member if one is alive, else any live replica. Records that "
+    "the elected replica lacks are lost. Default: for all partitions.",
 )
 @_partitions
 @_wait_s

@@ -115,8 +115,8 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
 
 @reassign.verb(
     "verify",
-    "Show the progress of a plan. Remove its throttles when its moves have ended, and exit with 0 if it is complete. "
-    "PLAN may be - for stdin.",
+    "Show the progress of a plan. If its moves have ended, remove the throttles of its topics. Exit with 0 if the plan "
+    "is complete, else with 1. PLAN may be - for stdin.",
 )
 @_plan_argument
 @_preserve

@@ -231,12 +231,13 @@ class ControllerContext:
         """Set a replica's first phase, unless it already has a phase."""
         self.replicas.setdefault(replica, phase)
 
-    def fail_replica_deletion(self, replica: Replica, why: str) -> None:
-        """Record that a replica cannot be deleted at present, unless its deletion has succeeded
-        (failReplicaDeletion)."""
-        if self.replicas.get(replica) is not ReplicaPhase.DELETION_SUCCESSFUL:
-            self.replicas[replica] = ReplicaPhase.DELETION_INELIGIBLE
-            self.deletion_waits[replica[0].topic] = why
+    def fail_replica_deletion(self, replica: Replica) -> bool:
+        """Record that a replica cannot be deleted at present, unless its deletion has succeeded (failReplicaDeletion).
+        Return whether this was recorded."""
+        if self.replicas.get(replica) is ReplicaPhase.DELETION_SUCCESSFUL:
+            return False
+        self.replicas[replica] = ReplicaPhase.DELETION_INELIGIBLE
+        return True
 
     def in_phase(self, *phases: PartitionPhase) -> list[TopicPartition]:
         return [tp for tp, phase in self.phases.items() if phase in phases]

@@ -80,7 +80,7 @@ class _Connection:
         self._frames: Frames | None = None
         """The open connection; None without one."""
         self._misaddressed = False
-        """True if the log reports already that another broker replies at the registered endpoint."""
+        """True once an error was logged because another broker replies at the registered endpoint."""
         self.scope = trio.CancelScope()
 
     def wake(self) -> None:
@@ -109,6 +109,7 @@ class _Connection:
                 raise FrameError("the broker closed the connection")
             before = queue.unreachable
             reply = queue.replied(decode(body))
+            self._misaddressed = False
             if before:
                 logger.info("broker %d is reachable again", queue.broker.id)
             _report_refusals(queue.broker, numbered.command, reply)

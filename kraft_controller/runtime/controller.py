@@ -204,33 +204,12 @@ class Controller:
             self._new_topic_id,
         )
         queue.note(ControllerElected())
-        failed = False
+        failure: Exception | None = None
         try:
-            async with self._session.watcher() as watch, trio.open_nursery() as nursery:
-                store = StoreSession(self._session, watch)
-                nursery.start_soon(_note_changes, watch, queue, nursery, term.topic_changes)
-                nursery.start_soon(self._balance, queue)
-                nursery.start_soon(self._delete_old_notes)
-                nursery.start_soon(self.watchdogs.run)
-                nursery.start_soon(self._guard, nursery.cancel_scope)
-                try:
-                    await self._process_events(term, store, queue, began)
-                except ControllerMoved:
-                    logger.info("broker %d is no longer the controller", self._me)
-                except Exception as error:
-                    self._report_failure(error)
-                    failed = True
-                    # End the term before resigning. Otherwise `_guard` may notice first that `/controller` is gone, and
-                    # end the term as one that did not fail, without a pause.
-                    self._end_term(began, failed=True)
-                    await store.run(resign(elected))
-                nursery.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            error_ = leading_error(group)
-            if self._session.over is not None or not isinstance(error_, zab.EventsLost):
-                raise error_ from None
-            self._report_failure(error_)  # too many unread events; the next term reads everything again
-            failed = True
+            failure = await self._run_term(term, queue, began)
+            if failure is not None:
+                self._report_failure(failure)
+                await StoreSession(self._session).run(resign(elected))
         finally:
             self._queue = self.term = None
             self.watchdogs.check()  # clear the last poke, which the ended loop cannot answer
@@ -238,13 +217,38 @@ class Controller:
             queue.close()
             self.counts.elections += term.partitions.elections
             self.counts.unclean_elections += term.partitions.unclean_elections
-            self._end_term(began, failed=failed)
-        if not failed:
+            if self._candidacy.phase is CandidacyPhase.LEADING:
+                self._candidacy.term_ended(failed=failure is not None, lasted_s=trio.current_time() - began)
+        if failure is None:
             self.counts.lost += 1
 
-    def _end_term(self, began: float, *, failed: bool) -> None:
-        if self._candidacy.phase is CandidacyPhase.LEADING:
-            self._candidacy.term_ended(failed=failed, lasted_s=trio.current_time() - began)
+    async def _run_term(self, term: KafkaController, queue: EventQueue, began: float) -> Exception | None:
+        """Run the tasks of a term. Return the exception for which this broker must resign; None if it has lost the
+        role. Raise the session's error when the session ends.
+
+        On return `_guard` has ended, so it does not take the resignation for the loss of the role.
+        """
+        failure: Exception | None = None
+        try:
+            async with self._session.watcher() as watch, trio.open_nursery() as nursery:
+                nursery.start_soon(_note_changes, watch, queue, nursery, term.topic_changes)
+                nursery.start_soon(self._balance, queue)
+                nursery.start_soon(self._delete_old_notes)
+                nursery.start_soon(self.watchdogs.run)
+                nursery.start_soon(self._guard, nursery.cancel_scope)
+                try:
+                    await self._process_events(term, StoreSession(self._session, watch), queue, began)
+                except ControllerMoved:
+                    logger.info("broker %d is no longer the controller", self._me)
+                except Exception as error:
+                    failure = error
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            error_ = leading_error(group)
+            if self._session.over is not None or not isinstance(error_, zab.EventsLost):
+                raise error_ from None
+            failure = error_  # too many unread events; the next term reads everything again
+        return failure
 
     def _report_failure(self, error: Exception) -> None:
         expected = isinstance(error, zab.ZabError | RepliesLost)

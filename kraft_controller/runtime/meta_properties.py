@@ -45,11 +45,11 @@ def known_id(directories: Iterable[Path]) -> BrokerId | None:
 
 
 def known_cluster(directories: Iterable[Path]) -> str | None:
-    """Return the cluster id if all identities in the directories have the same one, else None.
+    """Return the cluster id in the directories; None if they have none, or different ones.
 
     Raise `WrongIdentity` if a file is damaged, or if no directory is readable.
     """
-    found = {identity.cluster for _, identity in _readable(directories)}
+    found = {identity.cluster for _, identity in _readable(directories) if identity.cluster is not None}
     return found.pop() if len(found) == 1 else None
 
 

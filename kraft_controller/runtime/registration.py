@@ -47,7 +47,8 @@ class RegistrationSettings:
     """The longest wait for another registration to disappear: that of a killed process lasts until its session
     expires."""
     pause_s: float = 1.0
-    """The pause before the next session if the store was unreachable, or the session ended before the registration."""
+    """The pause before the next session if the store was unreachable, if the session ended before the registration, or
+    if an error of the store ended the tasks of a session that lasted."""
 
 
 Live = Callable[[zab.Session], Awaitable[None]]
@@ -106,11 +107,11 @@ class Registration:
         `zab.ZabError`.
         """
         while True:
-            lived = False
+            registered = False
             try:
                 async with self._open() as session:
                     await self._register(session)
-                    lived = True
+                    registered = True
                     task_status.started(self.epoch)
                     task_status = trio.TASK_STATUS_IGNORED
                     await self._live_session(session, live)
@@ -119,8 +120,8 @@ class Registration:
             except zab.ZabError as error:
                 if self.epoch == NO_EPOCH:
                     raise
-                logger.warning("broker %d has no session: %s", self.broker.id, error)
-            if not lived:
+                outcome = "ended its session" if registered else "is not registered"
+                logger.warning("broker %d %s: %s", self.broker.id, outcome, error)
                 await trio.sleep(self._settings.pause_s)
 
     async def _live_session(self, session: zab.Session, live: Live) -> None:

@@ -69,10 +69,10 @@ async def request_shutdown(
         try:
             endpoint = find_controller()
             if endpoint is None:
-                raise FrameError("there is no controller")
+                raise NotController("the controller or its address is not known")
             with trio.fail_after(settings.answer_s):
                 reply = await _send(endpoint, shutdown.request(epoch()), settings)
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError, FrameError) as error:
+        except (NotController, OSError, trio.BrokenResourceError, trio.TooSlowError, FrameError) as error:
             shutdown.failed()
             why: str | None = str(error) or "no reply"
         else:

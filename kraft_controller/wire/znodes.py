@@ -120,7 +120,7 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             raise DamagedNode(f"{path}: not JSON: {error}; the data begins with {(data or b'')[:60]!r}") from None
         if not isinstance(value, dict):
-            raise DamagedNode(f"{path}: expected an object, not {type(value).__name__}")
+            raise DamagedNode(f"{path}: expected a JSON object, not {type(value).__name__}")
         self._value: dict[str, Any] = value
         self.version = int(self.get("version", _number))
         known = list(versions)

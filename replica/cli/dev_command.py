@@ -22,6 +22,7 @@ from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout,
 from zab.cli.kit.failures import DONE
 from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
 from zab.cli.kit.signals import stop_on_signal
+from zab.cli.kit.standard_streams import announce
 from zab.core.ready import Settings
 from zab.host.process_tuning import raise_open_files, tune_collector
 from zab.host.watchdog import LoopMonitor
@@ -132,7 +133,7 @@ async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings:
                 for broker in brokers:
                     port = free_or_any(broker.ports["PLAINTEXT"] + OPERATORS_OFFSET)
                     pages.append(await inner.start(BrokerOperatorPort(broker, AdminSettings(HOST, port)).run))
-                print(introduction(data, layout, brokers, pages, servers[0].ports.admin), flush=True)
+                announce(introduction(data, layout, brokers, pages, servers[0].ports.admin))
         nursery.cancel_scope.cancel()
 
 

@@ -25,8 +25,9 @@ _HEAD: Final = """\
 
 The command comes with `pip install 'zab[broker]'`. `--help` after a command or a verb prints its part of
 this page. Results go to stdout, everything else to stderr. The exit status is 0 after success, 1 when a command failed
-or a check found something (`topics describe --unavailable`), 2 for an invalid command line or configuration file, and
-130 if Ctrl-C ended a command that does not handle it.
+or a check found something (`topics describe --unavailable`), 2 for an invalid command line or configuration file, 74 if
+stdout could not be written (the disk is full), 141 if its reader closed the pipe, and 130 if Ctrl-C ended a command
+that does not handle it.
 
 `python -m replica.cli.reference` writes this page from the commands, and a test compares them.
 """

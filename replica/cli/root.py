@@ -45,5 +45,6 @@ def zab_broker() -> None:
 
     `serve` runs a broker; all other commands are for operators and developers.
 
-    Exit status: 0 success; 1 failure, or a check found something; 2 invalid command line or configuration.
+    Exit status: 0 success; 1 failure, or a check found something; 2 invalid command line or configuration; 74 stdout
+    cannot be written.
     """

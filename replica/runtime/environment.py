@@ -5,6 +5,7 @@ Time limits use Trio's clock. The wall clock and random bytes are those of the s
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,8 @@ class Environment:
     """Runs a job that may wait for a disk or take long."""
     open_directory: Callable[[str], FolderDisk] = log_directory
     """Opens and locks a log directory."""
+    draw: Callable[[], float] = random.random
+    """Returns a random number from 0 to 1, for the jitter of a segment."""
     former_sessions: Callable[[Path], tuple[int, ...]] = meta_properties.former_sessions
     remember_session: Callable[[Path, int], None] = meta_properties.remember_session
     connect: Connect = connect_tcp

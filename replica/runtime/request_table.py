@@ -41,7 +41,8 @@ def request_handlers(config: BrokerConfig, parts: BrokerParts, cluster: str, log
     transaction_topic = _coordinator_topic(parts, parts.internal_topics.transactions, log)
 
     def transaction_ended(where: TopicPartition, producer: int, committed: bool, offset: int) -> None:
-        """Report a committed transaction marker to the group coordinator if it is in the offsets topic."""
+        """Report the end of a transaction to the group coordinator if its marker is in the offsets topic. `committed`:
+        True after a COMMIT marker, False after an ABORT marker."""
         if where.topic == OFFSETS_TOPIC:
             parts.group_coordinator.complete_transaction(where.partition, producer, committed, offset)
 

@@ -92,7 +92,8 @@ def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KE
 
 
 def _private_copy(handles: Handles, segment: LogSegment) -> LogSegment:
-    """Return a copy of the segment with its own files and indexes, for the cleaner's thread."""
+    """Return a second object for the files of the segment, with its own open files and indexes, for the cleaner's
+    thread."""
     found = LogSegment(handles, segment.folder, segment.base, segment.size, segment.end)
     found.has_aborted = segment.has_aborted
     return found

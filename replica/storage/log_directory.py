@@ -51,13 +51,15 @@ class LogDirectory:
     was_clean                True if the previous process closed all logs of the directory cleanly
     previous_broker_epoch    broker epoch of that process; -1 if it is unknown
     notes                    messages about the start, for the operator
+    _draw                    returns a random number from 0 to 1 for the jitter of a segment
     _points_lost             True if the recovery points could not be read
     _gone                    partitions that have no log, but may still be in the checkpoint files
     _deletions               renamed folders of deleted logs, each with the time when its deletion is due
     """
 
-    def __init__(self, files: FolderDisk, *, open_files_max: int) -> None:
+    def __init__(self, files: FolderDisk, *, open_files_max: int, draw: Callable[[], float]) -> None:
         self.files = files
+        self._draw = draw
         self.handles = Handles(files, open_files_max)
         self.logs: PartitionTable[TopicPartition, UnifiedLog] = PartitionTable()
         self.damaged: dict[TopicPartition, StorageFailure] = {}
@@ -167,7 +169,7 @@ class LogDirectory:
             point = max((int(name.removesuffix(LOG)) for name in names), default=point)
         known = KnownOffsets(point, self._start_offsets.get(partition, 0))
         notes: list[str] = []
-        log = open_log(folder, config, self.handles, folder, known, _CheckpointsOf(self, partition), notes)
+        log = open_log(folder, config, self.handles, folder, known, _CheckpointsOf(self, partition), notes, self._draw)
         self.notes += [f"{self.files.where}/{folder}: {note}" for note in notes]
         if known.recovery_point <= log.start_offset and files_of.METADATA in self.files.stats(folder):
             self._check_metadata(log, f"{folder}/{files_of.METADATA}")

@@ -12,6 +12,7 @@ the batches if they are missing or invalid.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from attrs import define, field, frozen
@@ -22,7 +23,7 @@ from replica.storage.checkpoint_files import EPOCHS, decode_epochs
 from replica.storage.files import DamagedLog, Handles, MissingFile
 from replica.storage.leader_epochs import LeaderEpochFileCache
 from replica.storage.log_segment import ALL_SUFFIXES, INDEX, LOG, TIMES, LogSegment, file_name
-from replica.storage.log_segments import DELETED, LogSegments
+from replica.storage.log_segments import DELETED, LogSegments, no_jitter
 from replica.storage.producer_snapshots import snapshots_in
 from replica.storage.segment_indexes import OffsetIndex, TimeIndex
 from replica.storage.transaction_index import ABORTED
@@ -64,8 +65,10 @@ def open_log(
     known: KnownOffsets,
     checkpoints: OffsetCheckpoints = NO_CHECKPOINTS,
     notes: list[str] | None = None,
+    draw: Callable[[], float] = no_jitter,
 ) -> UnifiedLog:
-    """Open a log, or create it in an empty folder. Append notes for the operator to `notes`.
+    """Open a log, or create it in an empty folder. Append notes for the operator to `notes`. `draw` returns a random
+    number from 0 to 1 for the jitter of a segment.
 
     Raises `DamagedLog` if durable records are found to be missing or damaged.
     """
@@ -92,7 +95,7 @@ def open_log(
     epochs = LeaderEpochFileCache(files, folder, kept)
     _restore_epochs(epochs, kept, scanned.epochs, segments, start)
     log = UnifiedLog(
-        name, config, LogSegments(handles, folder, segments), epochs, start, known.recovery_point, checkpoints
+        name, config, LogSegments(handles, folder, segments, draw), epochs, start, known.recovery_point, checkpoints
     )
     if known.start_offset > log.end_offset:
         log.truncate_fully_and_start_at(known.start_offset)

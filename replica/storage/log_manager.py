@@ -19,6 +19,7 @@ from replica.storage.checkpoint_files import TopicPartition
 from replica.storage.files import OPEN_FILES_MAX, DamagedLog, MissingFile, StorageFailure, log_directory
 from replica.storage.log_cleaner import KEYS_MAX, Cleaned, clean, examine_log
 from replica.storage.log_directory import CLOSING_THREADS, LogDirectory, folder_of
+from replica.storage.log_segments import no_jitter
 from replica.storage.producer_state import EXPIRATION_MS
 from replica.storage.unified_log import UnifiedLog
 from zab.storage.disk import FolderDisk
@@ -45,25 +46,26 @@ class ManagerSettings:
 
 
 # The periods of the tasks. All but FLUSH_CHECK_MS are Kafka's defaults.
-HIGH_WATERMARK_CHECKPOINT_MS: Final = 5_000
 CHECKPOINT_MS: Final = 60_000
 FLUSH_CHECK_MS: Final = 1_000
 RETENTION_CHECK_MS: Final = 300_000
 CLEANER_BACKOFF_MS: Final = 15_000
-PRODUCER_CHECK_MS: Final = 600_000
 
 
 class LogManager:
-    """All logs of a broker. `config_of` returns the current settings of a topic."""
+    """All logs of a broker. `config_of` returns the current settings of a topic, and `draw` a random number from 0 to 1
+    for the jitter of a segment."""
 
     def __init__(
         self,
         directories: Sequence[FolderDisk],
         config_of: Callable[[str], LogConfig],
         settings: ManagerSettings | None = None,
+        draw: Callable[[], float] = no_jitter,
     ) -> None:
         self.settings = settings or ManagerSettings()
-        self.directories = [LogDirectory(each, open_files_max=self.settings.open_files_max) for each in directories]
+        open_files_max = self.settings.open_files_max
+        self.directories = [LogDirectory(each, open_files_max=open_files_max, draw=draw) for each in directories]
         self._config_of = config_of
         self._reported: set[str] = set()
 
@@ -72,6 +74,8 @@ class LogManager:
         paths: Sequence[str],
         config_of: Callable[[str], LogConfig],
         settings: ManagerSettings | None = None,
+        draw: Callable[[], float] = no_jitter,
+        *,
         open_directory: Callable[[str], FolderDisk] = log_directory,
     ) -> LogManager:
         """Lock the usable directories of `log.dirs`. If another process uses one of them, or if none is usable, raise
@@ -80,7 +84,7 @@ class LogManager:
         try:
             for path in paths:
                 opened.append(open_directory(path))
-            manager = LogManager(opened, config_of, settings)
+            manager = LogManager(opened, config_of, settings, draw)
             _check_any(manager.directories)
         except BaseException:
             for each in opened:
@@ -176,10 +180,10 @@ class LogManager:
     def get_or_create(
         self, partition: TopicPartition, topic_id: bytes | None = None, *, begins: bool = True
     ) -> UnifiedLog:
-        """Return a partition's log. If it does not exist, create it in the directory with the fewest logs.
+        """Return a partition's log. If it does not exist, create it in the usable directory with the fewest logs.
 
-        With `begins=False` the replica has had records, so its log may be in a failed directory. Then no log is created
-        while any directory has failed: an empty log could pass for the complete one.
+        With `begins=False` the replica has had a log, which may be in a failed directory. Then raise `StorageFailure`
+        instead of creating one while any directory has failed: an empty log could pass for the complete one.
         """
         log = self.get(partition)
         if log is not None:
@@ -212,14 +216,14 @@ class LogManager:
             directory.keep_topic_id(partition, topic_id)
 
     def set_aside(self, partition: TopicPartition) -> str:
-        """Stop using a log without deleting it, and return its new path, for an operator."""
+        """Stop using a log, and rename its folder instead of deleting it. Return the new path, for an operator."""
         directory = self.directory_of(partition)
         assert directory is not None
         return f"{directory.files.where}/{directory.set_aside(partition)}"
 
     def take_offline(self, partition: TopicPartition, why: str) -> None:
-        """Stop using a log until a restart recovers it. Do nothing if there is none, or its directory
-        has failed."""
+        """Stop using a log until a restart recovers it. Do nothing if the partition has no log here, or if the log's
+        directory has failed."""
         directory = self.directory_of(partition)
         if directory is not None and directory.failed is None:
             directory.take_offline(partition, why)
@@ -243,7 +247,7 @@ class LogManager:
         """Return the last saved high watermark, limited to the offsets of the log; 0 if there is no log. Raises
         `StorageFailure` if the log is unusable.
 
-        It is a lower bound, and must not be used for truncation.
+        It is a lower bound of the true high watermark, and must not be used for truncation.
         """
         directory = self.directory_of(partition)
         log = self.get(partition)
@@ -266,7 +270,7 @@ class LogManager:
         return [log for each in self._usable() for log in list(each.logs.values()) if log.is_flush_due(now_ms)]
 
     def delete_old_segments(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> int:
-        """Close active segments older than `segment.ms`, apply retention to all logs, and return the number of deleted
+        """Close active segments that are too old, apply retention to all logs, and return the number of deleted
         segments. A log without a known high watermark keeps everything."""
         gone = 0
         try:
@@ -280,9 +284,10 @@ class LogManager:
     def delete_old_segments_of_each(self, now_ms: int, high_watermarks: Mapping[TopicPartition, int]) -> Iterator[int]:
         """Close segments and apply retention log by log, and yield the number of segments deleted from each.
 
-        Each deletion syncs a folder, so the caller can serve requests in between. A log that is truncated meanwhile
-        waits for the next round, because its given high watermark is outdated. A failing log does not delay others: the
-        first error is raised at the end. If anything was deleted, the caller must call `checkpoint` afterwards.
+        A deletion syncs a folder, which is slow: the caller can serve requests between two logs. A log that is
+        truncated meanwhile is skipped until the next round, because its given high watermark is outdated. The error of
+        a log does not stop the round: the first error is raised at the end. If anything was deleted, the caller must
+        call `checkpoint` afterwards.
         """
         failed: Exception | None = None
         logs = [(where, log, log.flusher.truncations) for each in self._usable() for where, log in each.logs.items()]
@@ -300,10 +305,11 @@ class LogManager:
             raise failed
 
     def make_room(self, now_ms: int, topics: Container[str]) -> int:
-        """Apply retention before the logs are used, in directories that are nearly full.
+        """Apply retention in directories that are nearly full, before the logs are used.
 
-        Only topics with known settings lose segments, and only up to their saved high watermarks. Return the number of
-        deleted segments. Their space is free at once.
+        Only logs of `topics`, the topics with known settings, lose segments, and only up to their saved high
+        watermarks. Return the number of deleted segments. Their files are deleted at once, without
+        `file.delete.delay.ms`.
         """
         gone = 0
         for directory in self._short_of_room():
@@ -312,7 +318,7 @@ class LogManager:
                 try:
                     gone += log.delete_old_segments(now_ms, committed, at_once=True) if where[0] in topics else 0
                 except KafkaError:
-                    continue  # requests to the log, or to its directory, report the failure
+                    continue  # the next use of the log or of its directory reports the failure
         return gone
 
     def topics_short_of_room(self) -> set[str]:
@@ -330,8 +336,8 @@ class LogManager:
     ) -> tuple[TopicPartition, Cleaned] | None:
         """Clean the dirtiest log that needs it, if any. Slow: call it in a thread.
 
-        Return None if none needs it. A log that cannot be cleaned is reported in `uncleanable` and not tried again, so
-        it delays no other. Raises if its directory fails, or if it is closed meanwhile.
+        Return None if no log needs it. A log that cannot be cleaned is reported in `uncleanable` and not tried again,
+        so it delays no other. Raises if the directory of the log fails, or if the log is closed meanwhile.
         """
         while (best := dirtiest(self._to_clean(now_ms, high_watermarks))) is not None:
             found, (partition, directory, log) = best
@@ -347,7 +353,7 @@ class LogManager:
                 log.uncleanable = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"compaction failed: {error!r}")
                 log.uncleanable.__cause__ = error
                 continue
-            # after a truncation, which has lowered the checkpoint, `upto` may be beyond the log
+            # after a truncation, which has lowered the checkpoint, `upto` may be beyond the end of the log
             if not log.is_truncated_since(found.truncations):
                 directory.checkpoint_cleaned(partition, done.upto)
             return partition, done
@@ -385,7 +391,8 @@ class LogManager:
                 segment.unload()
 
     def expire_producers(self, now_ms: int) -> None:
-        """Remove producers that have been idle for `producer_id_expiration_ms`. `now_ms` is monotonic."""
+        """Remove producers that have no open transaction and have been idle for `producer_id_expiration_ms`. `now_ms`
+        is a monotonic time."""
         for log in self.logs.values():
             log.producers.remove_expired(now_ms, self.settings.producer_id_expiration_ms)
 
@@ -407,7 +414,7 @@ def _check_any(directories: Sequence[LogDirectory]) -> None:
 
 
 def _folder_count(directory: LogDirectory) -> int:
-    """Return the number of folders in a directory, for the progress; 0 if it cannot be read."""
+    """Return the number of folders in a directory, for the progress report; 0 if the directory cannot be read."""
     try:
         return len(directory.files.folders())
     except StorageFailure:

@@ -39,7 +39,7 @@ class LogSegment:
     first_timestamp       the greatest timestamp of its first batch; None: not read yet, or there is no batch
     max_timestamp         the greatest timestamp; None: not read yet
     offset_of_max         the last offset of the first batch with `max_timestamp`
-    max_is_unchecked      True if `max_timestamp` is from an index, and `index_checks` has not verified it
+    max_is_unchecked      True if `max_timestamp` is from the time index, and `index_checks` has not verified it
     indexes_changed       True if an index changed since the last flush
     indexes_are_rebuilt   True if a rebuild from the batches has been tried, so that another one would not help
     has_aborted           True if the transaction index exists, perhaps without entries
@@ -82,7 +82,7 @@ class LogSegment:
     # -- growing -----------------------------------------------------------------------------------
 
     def append(self, buffer: bytes | bytearray, placed: list[tuple[int, Header]], interval: int) -> None:
-        """Append batches. They are written before their index entries, so that an entry is never ahead of its batch if
+        """Append batches. They are written before their index entries, so that no entry points beyond the log file if
         the process ends in between."""
         start = self.size
         self.handles.get(self.log_path).write(start, buffer)
@@ -111,7 +111,7 @@ class LogSegment:
         self.end = header.next_offset
 
     def note_time(self) -> None:
-        """Add the greatest timestamp to the time index, if it is not negative and exceeds the last entry."""
+        """Add the greatest timestamp to the time index, if it is not negative and exceeds that of the last entry."""
         time = self.max_timestamp
         if time is None or time < 0:
             return
@@ -124,8 +124,8 @@ class LogSegment:
                 self.handles.get(self.path(TIMES)).write(at, entry)
 
     def is_full(self, index_bytes: int) -> bool:
-        """Return whether an index has no room for two more entries: the next one, and the one that closes the
-        segment."""
+        """Return whether an index has no room for two more entries. The next append may add one to each index, and
+        closing the segment may add one to the time index."""
         return (
             self.index.size + 2 * OffsetIndex.ENTRY_BYTES > index_bytes
             or self.times.size + 2 * TimeIndex.ENTRY_BYTES > index_bytes
@@ -149,7 +149,7 @@ class LogSegment:
 
     @property
     def loaded_bytes(self) -> int:
-        """The approximate memory of the loaded indexes."""
+        """The approximate memory of the loaded indexes, in bytes."""
         aborted = len(self._aborted or ()) * ENTRY_BYTES
         return (self._index.size if self._index else 0) + (self._times.size if self._times else 0) + aborted
 
@@ -209,9 +209,9 @@ class LogSegment:
     def write_held_indexes(self) -> None:
         """Write each held index to its file, from the first byte that differs. Create the file if it is missing.
 
-        After a restart none usually differs: the scan of the last batches adds the entries that it has dropped. To
-        truncate the files and append the entries again would be slow: if the kernel has not written their pages yet, a
-        truncation takes longer than the rest of the start-up.
+        After a restart usually no byte differs: the scan of the last batches adds the entries that `hold_indexes` has
+        dropped. Truncating the files and appending the entries again would be slow: if the kernel has not written the
+        files' pages yet, a truncation takes longer than the rest of the start-up.
         """
         self._holding = False
         for suffix, index in ((INDEX, self.index), (TIMES, self.times)):
@@ -361,7 +361,9 @@ class LogSegment:
                     or header.base_offset < self.base
                 ):
                     raise self.damaged(
-                        position, f"invalid header with size {size}, magic {header.magic}, offset {header.base_offset}"
+                        position,
+                        f"invalid header with size {size}, magic {header.magic}, offset {header.base_offset}, "
+                        f"last offset delta {header.last_delta}",
                     )
                 if position + size > self.size:
                     raise self.damaged(position, f"the batch has {size} bytes, but the file ends at byte {self.size}")
@@ -403,8 +405,8 @@ class LogSegment:
         return None
 
     def boundary(self, start: int, limit: int) -> tuple[int, int | None]:
-        """Return the last known batch boundary at or before `limit`, and the next offset there. The offset is None if
-        the boundary is `start` or an indexed position, because no batch before it was read."""
+        """Return the last batch boundary from `start` to `limit`, and the next offset there. The offset is None if no
+        batch before the boundary was read: the boundary is `start` or an indexed position."""
         at = max(start, self.index.floor_position(limit))
         try:
             return self._boundary_from(at, limit)
@@ -445,7 +447,7 @@ class LogSegment:
     def bytes_at(self, position: int, length: int) -> bytes:
         data = self.handles.get(self.log_path).read(position, length)
         if len(data) < length:
-            raise self.damaged(position, f"{length} bytes were expected there, but the file has only {len(data)}")
+            raise self.damaged(position, f"{length} bytes are expected from there on, but only {len(data)} are left")
         return data
 
     def damaged(self, position: int, text: str) -> DamagedLog:

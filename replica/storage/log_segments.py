@@ -2,11 +2,11 @@
 
 A start checks only the segments after the recovery point. Three rules keep the log consistent after a power loss:
 
-* Before a segment is created, the names of all others are durable. So a power loss can remove the name of the newest
-  segment only. Otherwise a log without its first segment would look like one that starts later.
-* Segments are deleted only from either end, one after the other, and an oldest segment only when the one before it is
-  durably gone. So before the recovery point no segment between two others is ever missing. The cleaner replaces
-  segments by one that covers their offsets.
+* Before a segment is created, the names of all others are durable, so a power loss can remove only the name of the
+  newest segment. Without this rule it could remove the first one, and the log would look like one that starts later.
+* Segments are deleted only from either end, one after the other. Before the oldest one is deleted, the deletion of its
+  predecessor is durable. So before the recovery point no segment between two others is ever missing. The cleaner
+  replaces segments by one that covers their offsets.
 * A truncated tail is durable before another segment is created, because a start checks the end of the last segment but
   trusts the ends of all others.
 """
@@ -25,16 +25,22 @@ from replica.storage.log_segment import LogSegment
 from replica.wire.batch import Header
 
 Candidate: TypeAlias = tuple[Header, Callable[[], bytes]]
-"""A batch that may contain the record of a search, and a function that reads it."""
+"""The header of a batch that may contain the wanted record, and a function that reads the batch."""
 DELETED: Final = ".deleted"
 _POSITIONS_MAX: Final = 16
+
+
+def no_jitter() -> float:
+    return 0.0
 
 
 class LogSegments:
     """The segments, and the order in which their files change.
 
     active             the last segment, the only one that grows
+    jitter             the part of `segment.jitter.ms` by which the active segment is rolled earlier: 0 to 1, random
     appended_bytes     the number of bytes that this process has appended
+    _draw              returns the `jitter` of the next segment
     _segments, _bases  the segments and their base offsets, ascending; empty only between `delete_all` and `start_at`
     _positions         segment and position of some offsets, so that a reader continues without a search
     _named             the names of segments up to this base offset are durable
@@ -42,12 +48,16 @@ class LogSegments:
     _deletions         renamed files of deleted segments, each with the time when its deletion is due
     """
 
-    def __init__(self, handles: Handles, folder: str, segments: list[LogSegment]) -> None:
+    def __init__(
+        self, handles: Handles, folder: str, segments: list[LogSegment], draw: Callable[[], float] = no_jitter
+    ) -> None:
         assert segments
         self.handles = handles
         self.files = handles.files
         self.folder = folder
         self.active = segments[-1]
+        self._draw = draw
+        self.jitter = draw()
         self.appended_bytes = 0
         self._segments = segments
         self._bases = [segment.base for segment in segments]
@@ -89,7 +99,8 @@ class LogSegments:
     # -- reading -----------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, upto: int, at_least_one: bool) -> bytes:
-        """Read at most `max_bytes` of whole batches, from the one that holds `offset` to the last one before `upto`.
+        """Read at most `max_bytes` of whole batches, from the one that holds or follows `offset` to the last one before
+        `upto`.
 
         With `at_least_one`, the first batch is read even if it is larger.
         """
@@ -162,7 +173,8 @@ class LogSegments:
                 yield from _candidates(segment, first_position(segment, timestamp))
 
     def batch_of_greatest(self, start_offset: int) -> Candidate | None:
-        """Return the first batch with the greatest timestamp of the batches that reach `start_offset`, or None."""
+        """Return the batch with the greatest timestamp of those that end at or after `start_offset`. Return the first
+        one if several have it, and None if there is no batch."""
         best: Candidate | None = None
         time = -2
         for segment in self._segments:
@@ -182,7 +194,8 @@ class LogSegments:
     # -- rolling -----------------------------------------------------------------------------------
 
     def roll(self, base: int) -> LogSegment:
-        """Create a new active segment, after making the truncated tail and the names of all other segments durable."""
+        """Create a new active segment. Before that, make the last truncation and the names of all other segments
+        durable."""
         active = self.active
         if self._truncated:
             for suffix in active.suffixes:
@@ -204,6 +217,7 @@ class LogSegments:
 
     def _create(self, base: int) -> LogSegment:
         self.active = LogSegment.create(self.handles, self.folder, base)
+        self.jitter = self._draw()
         self._segments.append(self.active)
         self._bases.append(base)
         return self.active
@@ -215,13 +229,14 @@ class LogSegments:
     # -- truncation --------------------------------------------------------------------------------
 
     def truncation_point(self, offset: int) -> tuple[LogSegment, int]:
-        """Return the segment that becomes the last one, and its size after the truncation."""
+        """Return the segment that a truncation to `offset` makes the last one, and its size afterwards."""
         segment = self._segments[self._floor(offset)]
         found = segment.locate(offset) if segment.size else None
         return segment, segment.size if found is None else found[0]
 
     def truncate(self, segment: LogSegment, position: int, offset: int) -> None:
-        """Delete later segments, and truncate this one."""
+        """Delete the segments after this one, and truncate this one to `position`, which `truncation_point` returned
+        for `offset`."""
         self._delete_from(self._segments.index(segment) + 1)
         self.active = segment
         segment.truncate_indexes(position, offset, segment.index, segment.times)
@@ -241,8 +256,8 @@ class LogSegments:
         self._truncated = False
 
     def _delete_from(self, keep: int) -> None:
-        """Delete segments from the last one back. Delete the first segment of the log only when all others are durably
-        gone."""
+        """Delete all segments but the first `keep` ones, from the last one back. Delete the first segment of the log
+        only when all others are durably gone."""
         for at in range(len(self._segments) - 1, keep - 1, -1):
             if not at:
                 self.files.sync_dir(self.folder)

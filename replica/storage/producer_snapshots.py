@@ -47,7 +47,8 @@ class ProducerSnapshots:
                 self.segments.files.discard(self.path(offset))
 
     def state_at(self, offset: int) -> ProducerStateManager:
-        """Return the producer state at this offset, from the newest snapshot up to there and the batches after it."""
+        """Return the producer state at this offset, from the newest valid snapshot up to there and the batches after
+        it. Delete malformed snapshots."""
         producers, since = ProducerStateManager(), self.segments[0].base
         for at in reversed(self.offsets()):
             if at > offset:
@@ -56,7 +57,7 @@ class ProducerSnapshots:
                 producers, since = ProducerStateManager.decode(read_all(self.segments.files, self.path(at))), at
                 break
             except ValueError:
-                self.segments.files.discard(self.path(at))  # malformed: an older one gives the same state
+                self.segments.files.discard(self.path(at))  # an older snapshot and more batches give the same state
         replay(producers, self.segments, since, offset)
         return producers
 
@@ -68,7 +69,7 @@ class ProducerSnapshots:
 
 
 def replay(producers: ProducerStateManager, segments: Iterable[LogSegment], since: int, upto: int) -> list[AbortedTxn]:
-    """Apply the batches from `since` to `upto`, and return the transactions that were aborted there."""
+    """Apply the batches from `since` to `upto`, and return the transactions whose ABORT markers are among them."""
     found = []
     for segment in segments:
         if segment.end <= since or segment.base >= upto or not segment.size:

@@ -1,8 +1,8 @@
 """The state of idempotent and transactional producers in one log (Kafka: ProducerStateManager).
 
-A leader calls `check` before it appends, so that a retried batch is stored only once. Leaders and followers call
-`update` and `complete_transaction` with the stored batches alone. So a follower has its leader's state, a new leader
-recognizes retries, and a replay of the log after a crash restores the state.
+A leader calls `check` before it appends, so that a retried batch is stored only once. Apart from the expiry of idle
+producers, only stored batches change the state, on leaders and followers alike. So a follower has its leader's state, a
+new leader recognizes retries, and a replay of the log after a crash restores the state.
 
 A transaction starts with the producer's first transactional batch and ends with a marker. The last stable offset is
 not beyond the start of a transaction that is open, or whose marker is not committed yet.
@@ -82,7 +82,7 @@ class ProducerStateManager:
     first_open_offset   first offset of the oldest open transaction, or None
     unreplicated        marker offset and first offset of each completed transaction whose marker may be uncommitted, in
                         the order of the markers
-    any_completed       True if the log has had a transaction marker
+    any_completed       True if the log is known to have had a transaction marker
     """
 
     def __init__(self) -> None:
@@ -117,8 +117,8 @@ class ProducerStateManager:
     # -- the last stable offset --------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the offset, at most the high watermark, before which every transaction is complete and its marker
-        committed."""
+        """Return the greatest offset, at most the high watermark, before which no transaction starts that is open or
+        whose marker is not committed."""
         holding = [start for end, start in tuple(self.unreplicated) if end >= high_watermark]
         if self.first_open_offset is not None:
             holding.append(self.first_open_offset)
@@ -177,7 +177,7 @@ class ProducerStateManager:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"coordinator epoch {coordinator_epoch} is fenced for producer {header.producer_id}: "
-                f"epoch {known.coordinator_epoch} has already written a marker",
+                f"coordinator epoch {known.coordinator_epoch} has already written a marker",
             )
 
     def update(self, header: Header) -> None:
@@ -257,7 +257,7 @@ class ProducerStateManager:
 
     def encode(self) -> bytes:
         """Encode a snapshot in Kafka's format, which has one batch for each producer. Older batches and `unreplicated`
-        follow after the entries, where Kafka does not read."""
+        follow the entries; Kafka ignores them."""
         entries, older = [], []
         for producer_id, known in sorted(self._by_id.items()):
             last = known.batches[-1] if known.batches else BatchMetadata(-1, -1, -1, -1, known.timestamp)
@@ -348,8 +348,8 @@ def _out_of_order(text: str) -> KafkaError:
 
 
 def marker_in(buffer: bytes | bytearray, at: int, header: Header) -> tuple[ControlType | None, int]:
-    """Return the type of the one record in a control batch, None for an unknown type, and its coordinator epoch. Of a
-    batch that the cleaner emptied, return COMMIT and -1."""
+    """Return the type of the only record in a control batch, and its coordinator epoch. The type is None if it is
+    unknown. For a batch that the cleaner emptied, return COMMIT and -1."""
     for record in read_records(memoryview(buffer)[at : at + header.size]):
         return read_control(record)
     return ControlType.COMMIT, -1  # the cleaner emptied the marker, because no batch of its transaction is left

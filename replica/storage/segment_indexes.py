@@ -18,8 +18,8 @@ _TIME: Final = Struct(">qi")
 
 
 class OffsetIndex:
-    """The offset index: the last offset of a batch, relative to the segment's base offset, and the batch's file
-    position."""
+    """The offset index. An entry is the last offset of a batch, relative to the segment's base offset, and the batch's
+    position in the log file."""
 
     ENTRY_BYTES: Final = _OFFSET.size
 
@@ -40,7 +40,7 @@ class OffsetIndex:
         if len(self) and (self._offsets[0] < 0 or self._positions[0] < 0):
             raise ValueError("an entry is negative")
         if len(self) and log_bytes is not None and self._positions[-1] >= log_bytes:
-            raise ValueError(f"an entry points to byte {self._positions[-1]}, but the log has {log_bytes} bytes")
+            raise ValueError(f"an entry points to byte {self._positions[-1]}, but the log file has {log_bytes} bytes")
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -82,8 +82,8 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """The time index: the greatest timestamp so far, and the last offset of its batch. No earlier record has a later
-    timestamp."""
+    """The time index. An entry is a timestamp, and the last offset of the first batch that has it, relative to the
+    segment's base offset. No record up to that offset has a later timestamp."""
 
     ENTRY_BYTES: Final = _TIME.size
 
@@ -132,7 +132,7 @@ class TimeIndex:
         return (self._times[at], self._offsets[at]) if at >= 0 else None
 
     def truncate(self, offset: int) -> None:
-        """Remove entries of this offset and later ones."""
+        """Remove the entries with this relative offset or a later one."""
         keep = bisect_left(self._offsets, offset)
         del self._times[keep:]
         del self._offsets[keep:]

@@ -31,7 +31,9 @@ def decode(data: bytes) -> list[AbortedTxn]:
     """Decode a whole file. Raises `ValueError` if any entry is malformed."""
     entries = decode_sound(data)
     if len(entries) * ENTRY_BYTES != len(data):
-        raise ValueError(f"of {len(data)} bytes, only the first {len(entries)} entries are valid")
+        raise ValueError(
+            f"only the first {len(entries)} entries are valid: {len(entries) * ENTRY_BYTES} of {len(data)} bytes"
+        )
     return entries
 
 
@@ -55,7 +57,7 @@ def overlapping(entries: Sequence[AbortedTxn], offset: int, upto: int) -> tuple[
     """Return the entries that overlap the offsets from `offset` to `upto`, and whether no later entry can overlap them.
 
     Entries are in the order of their markers. An entry's stable offset is the start of the oldest transaction that
-    is still open after its marker, or else the offset after the marker. So no later entry starts before it.
+    is still open after its marker, or else the offset after the marker. So no later entry starts before that offset.
     """
     found = []
     for at in range(bisect_left(entries, offset, key=_end), len(entries)):

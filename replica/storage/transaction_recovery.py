@@ -32,7 +32,7 @@ def restore_transactions(
     point = max(point, segments[0].base)
     for segment in _without_index(log, segments, names, point):
         log.snapshots.rebuild_aborted(segment)
-        notes.append(f"{file_name(segment.base, '')} lacks its transaction index, which is rebuilt")
+        notes.append(f"{file_name(segment.base, '')} lacked its transaction index, which was rebuilt")
         log.flusher.names_changed = True
     unflushed = [each for each in segments if each.end > point or each is segments[-1]]
     if markers or any(each.has_aborted for each in unflushed):
@@ -48,8 +48,8 @@ def _truncate_torn(segment: LogSegment) -> None:
     """Remove entries from the end until one has its marker in the log.
 
     An entry may span two sectors. If a power loss kept only one of them, the entry has a wrong offset or producer id,
-    and no marker is found for it. The entries before one with a marker are intact: they were durable before it was
-    written.
+    and no marker is found for it. The caller has removed the entries whose markers are after the recovery point. So an
+    entry that has a marker was durable, and so were the entries before it.
     """
     entries = segment.aborted
     for entry in reversed(entries):
@@ -62,8 +62,8 @@ def _truncate_torn(segment: LogSegment) -> None:
 def _without_index(log: UnifiedLog, segments: list[LogSegment], names: Collection[str], point: int) -> list[LogSegment]:
     """Return the segments that are considered to have lost their transaction index.
 
-    Once a transaction has completed in a log, the next flush, and each roll, create the active segment's transaction
-    index. So a later segment that begins before the recovery point has one, perhaps without entries.
+    Once a transaction has completed in a log, each flush and each roll create the active segment's transaction index
+    if it is missing. So a segment that was flushed or closed after that has one, perhaps without entries.
     """
     if not (log.producers.any_completed or any(each.has_aborted for each in segments)):
         return []

@@ -87,8 +87,8 @@ NO_CHECKPOINTS: Final[OffsetCheckpoints] = NoCheckpoints()
 class UnifiedLog:
     """Implements `replica.core.partitions.partition_log.PartitionLog`. One thread appends, reads and truncates.
 
-    `flush`, searches by time and the cleaner may run in other threads, and take the lock for each step. `examine` and
-    `refused_records` may, too; of this log they read only the settings, and they take no lock.
+    `flush`, searches by time, the cleaner and the deletion of due files may run in other threads, and take the lock for
+    each step. `examine` and `refused_records` may, too; of this log they read only the settings, and they take no lock.
 
     name             the partition, for messages
     config           the topic's settings, which may change at any time
@@ -213,12 +213,12 @@ class UnifiedLog:
                 header = check(batches, at)
                 if header.base_offset < expected and not self._start == expected == self._end < header.next_offset:
                     raise corrupt(
-                        f"{self.name} ends before offset {expected}, so a batch from {header.base_offset} cannot follow"
+                        f"{self.name}: the next batch begins at offset {header.base_offset}, not at {expected} or later"
                     )
                 if header.leader_epoch < 0:
                     raise corrupt(f"{self.name}: the batch at offset {header.base_offset} has no leader epoch")
                 if header.control:
-                    marker_in(batches, at, header)  # raises for a marker that no producer state can be updated with
+                    marker_in(batches, at, header)  # raises if the marker is malformed, before anything is appended
                 placed.append((at, header))
                 expected = header.next_offset
             if not placed:
@@ -286,8 +286,8 @@ class UnifiedLog:
         return buffer, placed
 
     def _append(self, buffer: bytes | bytearray, placed: list[Placed], append_time: int) -> LogAppendInfo:
-        """Store the batches, then update the producer state. If `flush.messages` records are not durable, flush before
-        returning, because the caller acknowledges next."""
+        """Store the batches, then update the producer state. If `flush.messages` records or more are not durable, flush
+        before returning, because the caller acknowledges next."""
         first, last = placed[0][1], placed[-1][1]
         self.half_changed = True
         if last.last_offset - first.base_offset > RELATIVE_MAX and len(placed) > 1:
@@ -295,7 +295,6 @@ class UnifiedLog:
                 self._store(buffer[at : at + header.size], [(0, header)])
         else:
             self._store(buffer, placed)
-        self._end = last.next_offset
         max_timestamp, offset_of_max = NO_TIMESTAMP, NO_OFFSET
         for at, header in placed:
             if header.producer_id >= 0:
@@ -318,32 +317,34 @@ class UnifiedLog:
         """
         segments, config, length = self.segments, self._config, len(buffer)
         active = segments.active
-        if active.size:
-            last = placed[-1][1]
+        last = placed[-1][1]
+        if active.size or last.last_offset - active.base > RELATIVE_MAX:
             newest_ms = last.max_timestamp if len(placed) == 1 else max(each.max_timestamp for _, each in placed)
             is_full = active.is_full(config.segment_index_bytes)
             if must_roll(
-                config, active.size, active.base, active.first_time(), length, last.last_offset, newest_ms, is_full
-            ):
+                config, segments.jitter, active.size, active.base, active.first_time(), length,
+                last.last_offset, newest_ms, is_full,
+            ):  # fmt: skip
                 far = last.last_offset - self._end > RELATIVE_MAX
                 active = self._roll(placed[0][1].base_offset if far else self._end)
         active.append(buffer, placed, config.index_interval_bytes)
         segments.appended_bytes += length
+        self._end = last.next_offset
 
     # -- rolling -----------------------------------------------------------------------------------
 
     def roll(self) -> None:
-        """Close the active segment and start a new one, unless it is empty."""
+        """Close the active segment and start a new one, unless the active one is empty."""
         with self.lock:
             self.check_usable()
             if self.segments.active.size:
                 self._roll(self._end)
 
     def roll_if_due(self, now_ms: int) -> None:
-        """Close an active segment that is older than `segment.ms`, even without an append."""
+        """Close an active segment that is too old (see `is_roll_due`), even without an append."""
         with self.lock:
             active = self.segments.active
-            if active.size and is_roll_due(self._config, active.first_time(), now_ms):
+            if active.size and is_roll_due(self._config, self.segments.jitter, active.first_time(), now_ms):
                 self.roll()
 
     def _roll(self, base: int) -> LogSegment:
@@ -362,7 +363,9 @@ class UnifiedLog:
         with self.lock:
             self.check_usable()
             if not self._start <= offset <= self._end:
-                raise OffsetOutOfRange(f"{self.name} has no offset {offset}: its log has {self._start} to {self._end}")
+                raise OffsetOutOfRange(
+                    f"{self.name} has no offset {offset}: its log starts at {self._start} and ends at {self._end}"
+                )
             upto = min(upto, self._end)
             if offset >= upto:
                 return FetchDataInfo(offset, b"")
@@ -391,8 +394,8 @@ class UnifiedLog:
         return None
 
     def _first_since(self, timestamp: int, after: int) -> tuple[Header, bytes] | None:
-        """Return header and bytes of the first batch after an offset that may have a record at or after this time; None
-        if there is none. The caller unpacks it without the lock."""
+        """Return header and bytes of the first batch that reaches beyond offset `after` and may have a record with this
+        timestamp or a later one; None if there is none. The caller decompresses the batch without the lock."""
         with self.lock:
             self.check_usable()
             for header, load in self.segments.batches_since(timestamp, self._start):

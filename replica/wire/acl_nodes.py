@@ -1,6 +1,6 @@
 """The nodes of ACLs in the store, in the exact format of Kafka's authorizer.
 
-/kafka-acl/Topic/orders                       ACLs of the topic `orders`; `*` is all topics
+/kafka-acl/Topic/orders                       ACLs of the topic `orders`; the name `*` stands for all topics
 /kafka-acl-extended/prefixed/Topic/ord        ACLs of all topics whose names begin with `ord`
 /kafka-acl-changes/acl_changes_0000000007     a changed pattern: TOPIC:orders
 /kafka-acl-extended-changes/acl_changes_...   a changed prefix pattern, as a JSON object
@@ -69,7 +69,9 @@ def read_entries(where: str, data: bytes | None) -> frozenset[Entry]:
             for each in value["acls"]
         )
     except (KeyError, TypeError) as error:
-        raise DamagedNode(f"{where}: acls: missing key or unknown value: {error!r}") from None
+        raise DamagedNode(
+            f"{where}: acls: a key is missing, or a value is unknown or has a wrong type: {error!r}"
+        ) from None
 
 
 def change(pattern: Pattern) -> bytes:

@@ -20,7 +20,7 @@ MAGIC: Final = 2
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
 PREFIX: Final = Struct(">qi")
-"""The base offset, and the number of bytes after this prefix, which suffice to skip a batch."""
+"""The base offset, and the number of bytes that follow this prefix. The prefix suffices to skip a batch."""
 
 _STAMP: Final = Struct(">qiib")
 _CRC_AT: Final = 17
@@ -86,7 +86,8 @@ class Header(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """The time from which the cleaner may remove this batch's tombstones; None if it is not set."""
+        """The time in milliseconds from which the cleaner may remove this batch's tombstones or transaction marker;
+        None if it is not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
@@ -111,8 +112,8 @@ def check(data: Bytes, at: int = 0) -> Header:
         raise corrupt(f"a batch declares a size of {size} bytes; {HEADER_BYTES} to {left} are possible")
     if header.last_delta < 0 or header.base_offset < 0 or header.record_count < 0:
         raise corrupt(
-            f"a batch at offset {header.base_offset} has last delta {header.last_delta} "
-            f"and {header.record_count} records"
+            f"a batch has base offset {header.base_offset}, last offset delta {header.last_delta} "
+            f"and {header.record_count} records; none may be negative"
         )
     found = checksum(data, at, header)
     if found != header.crc:

@@ -18,17 +18,17 @@ from replica.core.errors import ErrorCode, KafkaError
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 INFLATED_BYTES_MAX: Final = 64 << 20
-"""The limit for the decompressed records of one batch. Kafka's producers send at most a megabyte in one request by
-default (`max.request.size`).
+"""The default limit for the decompressed records of one produced batch (`zab.message.max.unpacked.bytes`). Kafka's
+producers send at most a megabyte in one request by default (`max.request.size`).
 """
 READ_BYTES_MAX: Final = 1 << 30
 """The limit for the decompressed records of a batch in the log. No setting allows more."""
 _FEW: Final = 64
 _MEMBER_BYTES: Final = 4 << 10
-"""The bytes of the limit for each gzip member: a stream may have `limit // _MEMBER_BYTES + _FEW` members, since even
-empty ones cost time."""
+"""With a limit of `bytes_max` decompressed bytes, a gzip stream may have `bytes_max // _MEMBER_BYTES + _FEW` members:
+even empty ones cost time."""
 _BLOCK_BYTES: Final = 256
-"""The bytes of the limit for each snappy block: a stream may have `limit // _BLOCK_BYTES + _FEW` blocks."""
+"""With a limit of `bytes_max` decompressed bytes, snappy data may have `bytes_max // _BLOCK_BYTES + _FEW` blocks."""
 _INPUT_PIECE: Final = 64 << 10
 """The maximum number of bytes that are passed to zlib in one call: zlib copies the unused rest, which takes quadratic
 time for many members."""
@@ -49,13 +49,14 @@ class Codec(IntEnum):
 
 
 _PIECE: Final = 1 << 20
-"""The number of bytes that are decompressed at a time, while other threads wait for the interpreter."""
+"""The maximum size of a `bytearray` to decompress into, and of the output of one call of zlib."""
 _XERIAL: Final = bytes.fromhex("82534e4150505900")
 _XERIAL_HEADER: Final = _XERIAL + bytes.fromhex("0000000100000001")
 _XERIAL_BLOCK: Final = 32 << 10
 
 _LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
-"""The magic, the flag for independent blocks, their maximum size of 64 KiB, and the checksum of both settings."""
+"""The header of an lz4 frame: the magic, the flag for independent blocks, the maximum block size of 64 KiB, and the
+checksum of these two settings."""
 _LZ4_BLOCK: Final = 64 << 10
 _LZ4_PLAIN: Final = 1 << 31
 _NO_ROOM: Final = "failed to write whole buffer"
@@ -91,8 +92,11 @@ def deflate(codec: Codec, data: bytes) -> bytes:
 
 
 def inflate(codec: Codec, data: Bytes, bytes_max: int = INFLATED_BYTES_MAX) -> Bytes:
-    """Decompress records. Raises `KafkaError` INVALID_RECORD for malformed data, MESSAGE_TOO_LARGE above the limit.
-    With `Codec.NONE`, the data is returned unchanged."""
+    """Decompress records. With `Codec.NONE`, return the data unchanged, whatever its size.
+
+    Raises `KafkaError` INVALID_RECORD for malformed data. Raises MESSAGE_TOO_LARGE for records of more than
+    `bytes_max` bytes, and for too many gzip members or snappy blocks.
+    """
     try:
         match codec:
             case Codec.NONE:
@@ -127,10 +131,17 @@ def _too_large(codec: Codec, bytes_max: int) -> KafkaError:
     )
 
 
+def _too_many(parts: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"the compressed records have too many {parts} for their size: use larger {parts}"
+    )
+
+
 def _into(decompress_into: object, codec: Codec, data: Bytes, bytes_max: int) -> Bytes:
     """Decompress into a growing buffer, since frames need not declare their size.
 
-    The system allocates the pages of a large buffer only as they are written, and other threads run meanwhile.
+    A buffer of more than `_PIECE` bytes is mapped memory, whose pages the system allocates only as they are written.
+    Other threads run during the decompression.
     """
     assert callable(decompress_into)
     size = min(bytes_max, max(4096, 4 * len(data)))
@@ -172,7 +183,9 @@ def _gunzip(data: Bytes, bytes_max: int) -> Bytes:
             piece = member.decompress(given, min(left + 1, _PIECE))
             at += len(given) - len(member.unused_data) - len(member.unconsumed_tail)
             left -= len(piece)
-            if left < 0 or members < 0:
+            if members < 0:
+                raise _too_many("members of gzip")
+            if left < 0:
                 raise _too_large(Codec.GZIP, bytes_max)
             if not piece and not given and not member.eof:
                 raise ValueError("the stream is truncated")
@@ -193,7 +206,7 @@ def _unsnap(data: Bytes, bytes_max: int) -> Bytes:
         left -= len(piece)
         pieces.append(piece)
         if len(pieces) > bytes_max // _BLOCK_BYTES + _FEW:
-            raise _too_large(Codec.SNAPPY, bytes_max)
+            raise _too_many("blocks of snappy")
         at = end
     return b"".join(pieces)
 

@@ -1,4 +1,5 @@
-"""Compilation of schemas to readers: closures for one version of a message, whose fields are resolved in advance.
+"""Compilation of schemas to readers. A reader is a closure for one version of a message. The fields of that version are
+resolved in advance.
 
 A reader takes bytes and a position, and returns a value and the position after it. Every length and count is checked
 against the remaining bytes, so a decoded message is no larger than the received bytes, apart from the overhead of
@@ -96,7 +97,7 @@ def value_reader(one: Field, version: int, elements: Elements, *, flexible: bool
 
 
 def least_bytes(one: Field, version: int) -> int:
-    """Return the smallest size of an element, by which counts are checked against the remaining bytes."""
+    """Return a lower bound of an element's size in bytes, by which counts are checked against the remaining bytes."""
     if one.kind in FIXED:
         return struct.calcsize(">" + FIXED[one.kind])
     if one.kind is Kind.UUID:
@@ -149,16 +150,16 @@ def _tags(known: dict[int | None, tuple[int, Reader]], elements: Elements) -> St
         for _ in range(count):
             tag, after = uvarint(data, at)
             if tag <= last:
-                raise WireError(f"at {at}: tag {tag} comes after tag {last}, but tags ascend")
+                raise WireError(f"at byte {at}: tag {tag} comes after tag {last}, but tags ascend")
             size, at = uvarint(data, after)
             stop = at + size
             if stop > len(data):
-                raise WireError(f"at {at}: tag {tag} has {size} bytes, but {len(data) - at} are left")
+                raise WireError(f"at byte {at}: tag {tag} has {size} bytes, but {len(data) - at} are left")
             if tag in known:
                 place, read = known[tag]
                 values[place], end = read(data, at)
                 if end != stop:
-                    raise WireError(f"at {at}: tag {tag} has {size} bytes, but its value takes {end - at}")
+                    raise WireError(f"at byte {at}: tag {tag} has {size} bytes, but its value takes {end - at}")
             last, at = tag, stop
         return at
 
@@ -179,7 +180,7 @@ def uvarint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, place + 1
         shift += 7
-    raise WireError(f"at {at}: a varint has more than {_UVARINT_BYTES_MAX} bytes")
+    raise WireError(f"at byte {at}: a varint has more than {_UVARINT_BYTES_MAX} bytes")
 
 
 Length: TypeAlias = Callable[[bytes, int], tuple[int, int]]
@@ -267,7 +268,7 @@ def _array(element: Reader, element_bytes_min: int, nullable: bool, count_of: Le
         if count < 0:
             return _null(count, nullable, start)
         if count * element_bytes_min > len(data) - start:
-            raise WireError(f"at {at}: {count} elements declared, but only {len(data) - start} bytes are left")
+            raise WireError(f"at byte {at}: {count} elements declared, but only {len(data) - start} bytes are left")
         elements.take(count)
         items, at = [], start
         for _ in range(count):
@@ -286,7 +287,7 @@ def _numbers(code: str, nullable: bool, count_of: Length, elements: Elements) ->
         if count < 0:
             return _null(count, nullable, start)
         if count * size > len(data) - start:
-            raise WireError(f"at {at}: {count} elements declared, but only {len(data) - start} bytes are left")
+            raise WireError(f"at byte {at}: {count} elements declared, but only {len(data) - start} bytes are left")
         elements.take(count)
         return list(struct.unpack_from(f">{count}{code}", data, start)), start + count * size
 
@@ -295,11 +296,11 @@ def _numbers(code: str, nullable: bool, count_of: Length, elements: Elements) ->
 
 def _null(length: int, nullable: bool, at: int) -> tuple[None, int]:
     if length != -1:
-        raise WireError(f"before {at}: invalid length {length}")
+        raise WireError(f"before byte {at}: invalid length {length}")
     if not nullable:
-        raise WireError(f"before {at}: null in a field that is not nullable")
+        raise WireError(f"before byte {at}: null in a field that is not nullable")
     return None, at
 
 
 def _too_short(at: int, wanted: int, data: bytes) -> WireError:
-    return WireError(f"at {at}: {wanted} bytes declared, but {max(0, len(data) - at)} are left")
+    return WireError(f"at byte {at}: {wanted} bytes declared, but {max(0, len(data) - at)} are left")

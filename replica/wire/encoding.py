@@ -201,7 +201,7 @@ def _uuid(value: str | None, out: Out) -> None:
     except ValueError as error:
         raise Unwritable(f"{value!r} is not a valid id: {error}") from None
     if len(raw) != UUID_BYTES:
-        raise Unwritable(f"{value!r} is not a valid id: it has {len(raw)} bytes")
+        raise Unwritable(f"{value!r} is not a valid id: it has {len(raw)} bytes, not {UUID_BYTES}")
     out(raw)
 
 

@@ -158,7 +158,7 @@ def text(**more: Any) -> Any:
 
 
 def message(**more: Any) -> Any:
-    """Declare a text for people. It is cut if it is too long, since it may quote a very long name."""
+    """Declare a text for people. It is cut to `MESSAGE_BYTES_MAX` bytes, since it may quote a very long name."""
     return _declared(Kind.TEXT, clip=MESSAGE_BYTES_MAX, **more)
 
 

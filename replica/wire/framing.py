@@ -1,4 +1,4 @@
-"""Splitting of a client's bytes into messages, each with a length prefix of four bytes."""
+"""Splitting of a connection's bytes into messages, each with a length prefix of four bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zab.wire.frames import FrameReader
 class Framing(FrameReader):
     """Returns the messages before an invalid length, so that they are answered before the connection is closed.
 
-    The next `check` or `feed` raises the error of the invalid length.
+    The next `check` or `feed` raises the error of the invalid length. If no message precedes it, `feed` raises at once.
     """
 
     __slots__ = ("_error",)
@@ -31,7 +31,8 @@ class Framing(FrameReader):
     def _refuse(self, length: int, complete: list[bytes]) -> None:
         signed = length - (length >> 31 << 32)
         self._error = WireError(
-            f"a message of {signed} bytes is outside of the limits, 1 and {self.bytes_max} (socket.request.max.bytes)"
+            f"a message of {signed} bytes is outside of the limits, 1 and {self.bytes_max} bytes "
+            "(for requests: socket.request.max.bytes, or less before a SASL login)"
         )
         if not complete:
             raise self._error

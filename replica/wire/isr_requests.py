@@ -27,10 +27,10 @@ from replica.core.replica_messages import WriteIsr
 ANY_VERSION: Final = Version(-1)
 """The version in a check that only requires that the node exists."""
 ISR_CHANGE_NOTICE: Final = f"{znodes.ISR_CHANGES}/isr_change_"
-"""The path prefix of notifications on which the controller reads partition states again."""
+"""The path prefix of brokers' notifications of changed ISRs. The controller then reads those partition states again."""
 LOG_DIR_NOTICE: Final = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
-"""The path prefix of notifications on which the controller sends a broker a LeaderAndIsr: the reply names the replicas
-that the broker cannot use."""
+"""The path prefix of a broker's notifications of failed log directories. The controller then sends that broker a
+LeaderAndIsr, and the reply names the replicas that the broker cannot use."""
 
 
 def write_isr(write: WriteIsr) -> StoreRequests[Version | IsrWriteError]:

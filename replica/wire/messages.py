@@ -51,7 +51,7 @@ class Head:
 
 @frozen
 class DecodedRequest(Generic[Q]):
-    """A decoded request."""
+    """A decoded request. `body` is an instance of the request's class in `replica.wire.schemas`."""
 
     api: ApiKey
     version: int
@@ -174,7 +174,7 @@ def _check_spoken(api: Api[Q, R], version: int) -> None:
 
 
 def _has_tags_in_head(api: Api[Q, R], version: int) -> bool:
-    # ApiVersions responses always have the same header, because the client does not know the broker's versions yet.
+    # The header of an ApiVersions response never has tagged fields: the client does not know the broker's versions yet.
     return version >= api.flexible and api.key is not ApiKey.API_VERSIONS
 
 
@@ -209,7 +209,9 @@ def _client_id(frame: bytes) -> tuple[str | None, int]:
     if length == -1:
         return None, start
     if not 0 <= length <= len(frame) - start:
-        raise WireError(f"at {_HEAD.size}: the client id has {length} bytes, but only {len(frame) - start} are left")
+        raise WireError(
+            f"at byte {_HEAD.size}: the client id declares {length} bytes, but only {len(frame) - start} are left"
+        )
     return frame[start : start + length].decode(), start + length
 
 
@@ -230,7 +232,7 @@ def _write(write: Writer, body: object, pieces: list[bytes], what: str) -> None:
 
 
 def _framed(pieces: list[bytes]) -> bytes:
-    """Join all pieces in one step, because the response to a fetch may have a megabyte of records."""
+    """Prepend the length. All pieces are joined in one step, because a fetch response may have megabytes of records."""
     return b"".join((_LENGTH.pack(sum(map(len, pieces))), *pieces))
 
 

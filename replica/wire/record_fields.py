@@ -1,4 +1,4 @@
-"""Numbers, texts and lists in the records of internal topics. Callers handle the versions."""
+"""Numbers, texts and lists in records of internal topics and in consumers' metadata. Callers handle the versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NO_LIST: Final = b"\xff\xff\xff\xff"
 
 
 class RecordError(ValueError):
-    """A record that is truncated, too long or of an unknown version, or a value that does not fit its field.
+    """A record that cannot be encoded or decoded, for example because its version is unknown.
 
     Encoding and decoding raise no other exceptions.
     """
@@ -19,7 +19,7 @@ def pack(layout: str, *numbers: int) -> bytes:
     try:
         return struct.pack(layout, *numbers)
     except struct.error as error:
-        raise RecordError(f"{', '.join(map(str, numbers))} does not fit the field: {error}") from None
+        raise RecordError(f"cannot encode {', '.join(map(str, numbers))}: {error}") from None
 
 
 def text_field(text: str | None) -> bytes:
@@ -85,7 +85,7 @@ class RecordReader:
     def text(self) -> str:
         text = self.maybe_text()
         if text is None:
-            raise RecordError(f"null at byte {self._at}, where a text is required")
+            raise RecordError(f"null before byte {self._at}, where a text is required")
         return text
 
     def bytes(self) -> bytes:

@@ -1,8 +1,8 @@
-"""Reading and building the records of a batch.
+"""Reading and building record batches.
 
-A broker builds batches for coordinators' records, transaction markers, and the records that the cleaner keeps.
-Otherwise the records of producers are stored and sent to consumers unchanged; `repack` only compresses them anew if the
-topic has a compression of its own.
+A broker builds batches for coordinators' records, for transaction markers, and when the cleaner removes records.
+Otherwise it stores producers' records unchanged, except that `repack` recompresses them if the topic requires another
+codec.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from replica.wire.compression import READ_BYTES_MAX, Bytes, Codec, deflate, infl
 
 @frozen
 class Record:
-    """A record. Header keys that are not UTF-8 keep their bytes through `surrogateescape`."""
+    """A record. Header keys are decoded with `surrogateescape`, so that encoding restores bytes that are not UTF-8."""
 
     offset: int
     timestamp: int
@@ -44,8 +44,8 @@ _CONTROL_VALUE: Final = Struct(">hi")
 
 
 def read_records(data: Bytes, at: int = 0, bytes_max: int = READ_BYTES_MAX) -> Iterator[Record]:
-    """Yield the records of a batch. Raises `KafkaError` INVALID_RECORD if they are malformed, and MESSAGE_TOO_LARGE
-    above `bytes_max`."""
+    """Yield the records of a batch. Raises `KafkaError`: INVALID_RECORD if they are malformed, MESSAGE_TOO_LARGE above
+    `bytes_max` after decompression, UNSUPPORTED_COMPRESSION_TYPE for an unknown codec."""
     header = parse_header(data, at)
     body = memoryview(data)[at + HEADER_BYTES : at + header.size]
     records = inflate(header.codec, body, bytes_max)
@@ -59,7 +59,8 @@ def read_records(data: Bytes, at: int = 0, bytes_max: int = READ_BYTES_MAX) -> I
 
 
 def read_times(data: Bytes, bytes_max: int = READ_BYTES_MAX) -> Iterator[tuple[int, int]]:
-    """Yield offset and time of each record. Raises like `read_records`, but keys, values and headers are not read."""
+    """Yield the offset and timestamp of each record. Raises the errors of `read_records`, except that keys, values and
+    headers are neither read nor checked."""
     header = parse_header(data)
     records = inflate(header.codec, memoryview(data)[HEADER_BYTES : header.size], bytes_max)
     decode, fixed = varint.decode, header.max_timestamp if header.log_append_time else None
@@ -88,7 +89,7 @@ def _read_record(data: Bytes, at: int, header: Header) -> tuple[Record, int]:
     end = at + size
     if size < 0 or end > len(data):
         raise ValueError(f"a record declares {size} bytes, but {len(data) - at} are left")
-    at += 1  # skip the record's attributes, which have no meaning
+    at += 1  # skip the record's attributes, which are unused
     timestamp, at = varint.decode(data, at)
     delta, at = varint.decode(data, at)
     key, at = _read_bytes(data, at, end)
@@ -104,7 +105,7 @@ def _read_record(data: Bytes, at: int, header: Header) -> tuple[Record, int]:
         content, at = _read_bytes(data, at, end)
         headers.append((name.decode(errors="surrogateescape"), content))
     if at != end:
-        raise ValueError(f"a record has {end - at} surplus bytes")
+        raise ValueError(f"a record ends at byte {end}, but its fields end at byte {at}")
     time = header.max_timestamp if header.log_append_time else header.base_timestamp + timestamp
     return Record(header.base_offset + delta, time, key, value, tuple(headers)), end
 
@@ -154,10 +155,10 @@ def build(
     base_timestamp: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytes:
-    """Build a batch of records with their offsets.
+    """Build a batch of records with their offsets and timestamps.
 
-    Base offset, last offset and base time default to those of the records. The cleaner passes those of the original
-    batch.
+    The header's offsets and timestamps default to those of the records; without records the offsets are required. The
+    cleaner passes the offsets of the original batch, and the delete horizon as base timestamp if the batch has one.
     """
     base = base_offset if base_offset is not None else records[0].offset
     last = last_offset if last_offset is not None else records[-1].offset
@@ -196,10 +197,9 @@ def batch_of(
     base_offset: int = 0,
     transaction: tuple[int, int] | None = None,
 ) -> bytes:
-    """Build a batch of (key, value) pairs with one timestamp, as from a producer without idempotence.
+    """Build a coordinator's batch of (key, value) pairs, with one timestamp and without sequence numbers.
 
-    `transaction`: id and epoch of the producer, for a batch in a transaction. Coordinators write such batches, without
-    sequence numbers.
+    `transaction`: the producer id and epoch, if the batch belongs to a transaction.
     """
     records = [Record(base_offset + index, timestamp, key, value) for index, (key, value) in enumerate(pairs)]
     if transaction is None:
@@ -222,7 +222,7 @@ def control_batch(
 
 
 def read_control(record: Record) -> tuple[ControlType | None, int]:
-    """Return the type of a control record, None for an unknown type, and its coordinator epoch."""
+    """Return the type and the coordinator epoch of a control record. An unknown type is returned as None."""
     if record.key is None or len(record.key) < 4 or record.value is None or len(record.value) < 6:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the control record at offset {record.offset} is too short")
     _, kind = _CONTROL_KEY.unpack_from(record.key)

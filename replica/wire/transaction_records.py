@@ -25,7 +25,7 @@ _STATUS: Final = {
     TxnState.COMPLETE_COMMIT: 4,
     TxnState.COMPLETE_ABORT: 5,
 }
-"""The numbers of the states in records, which never change."""
+"""The number of each state in records. The numbers must not change, because records are stored."""
 _STATE: Final = {number: state for state, number in _STATUS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Validation of batches before they are appended, and the error codes of refused batches.
+"""Validation of batches before a leader appends them, and the error codes of refused batches.
 
 A correct checksum proves only that the bytes arrived as the producer sent them. A malformed record would stop every
 consumer of the partition, so all records are checked, unless `check_records` is off and the topic is not compacted.
@@ -30,28 +30,31 @@ from replica.wire.records import repack
 
 LONG_MAX: Final = (1 << 63) - 1
 RECORDS_MAX: Final = 1_000_000
-"""The limit for the records and record headers of one batch. A few kilobytes may decompress to thirty million."""
+"""The default limit for records and record headers together in one batch. A few kilobytes may decompress to thirty
+million headers."""
 _MAGIC_AT: Final = 16
 _ZSTD_SINCE: Final = 7
 _DELTAS: Final = [varint.encode(number) for number in range(4096)]
 """The encoded offset deltas of a batch's first records, for comparison instead of decoding."""
 _ONE_BYTE: Final = bytes(number << 1 for number in range(64))
 _TWO_BYTES: Final = bytes(number << 1 & 0x7F | 0x80 for number in range(4096)), bytes(n >> 6 for n in range(4096))
-"""The two-byte encodings in `_DELTAS` in columns: the first bytes, and the second bytes."""
+"""The two-byte encodings of offset deltas in columns: the first byte of each, and the second byte of each."""
 _TIMES: Final = bytes(range(0, 0x80, 2))
-"""The non-negative timestamp deltas that take one byte."""
+"""The encoded timestamp deltas that are not negative and take one byte."""
 _ALIKE_LEAST: Final = 4
-_NO_KEY: Final = "has no key: a compacted topic keeps the last record of each key"
+_NO_KEY: Final = "has no key, but the topic is compacted, which requires keys"
 _TRIES: Final = 4
-"""The number of failed searches for runs of similar records, after which a batch is read record by record."""
+"""The number of failed searches for runs of records with the same layout, after which the search is given up."""
 
 
 @frozen
 class Rules:
-    """The topic's settings for batches.
+    """The rules for the batches of one append: settings of the topic, and limits of the broker.
 
-    inflated_bytes_max, records_max   limits for the decompressed records of one batch; headers count like records
-    many            True for a coordinator, which may append several batches at once, and control batches
+    inflated_bytes_max  the limit for the decompressed records of one batch
+    records_max         the limit for records and record headers together in one batch
+    many                True for a coordinator: it may append several batches at once, control batches, and batches with
+                        a producer id but no sequence numbers
     """
 
     bytes_max: int = 1_048_588
@@ -77,9 +80,10 @@ class Checked:
 def validate(
     data: Bytes, rules: Rules, now_ms: int, *, check_records: bool = True, examined: ExaminedBatch | None = None
 ) -> list[Checked]:
-    """Return the batches of `data`. Raises a `KafkaError` for the producer if one is invalid.
+    """Check the batches in `data`, and return them. Raises `KafkaError`, with an error code for the producer, if one of
+    them is invalid.
 
-    `examined`: the result of `examine`, if there is only one batch.
+    `examined`: the result of `examine` for `data`, which must then be a single batch.
     """
     checked: list[Checked] = []
     at = 0
@@ -87,7 +91,8 @@ def validate(
         header = _framed(data, at, rules)
         if at and not rules.many:
             raise _invalid(
-                f"{len(data) - at} bytes follow the batch, but a producer may send only one batch for a partition"
+                f"{len(data) - at} bytes follow the batch, but a producer may send only one batch per partition in one "
+                "request"
             )
         _check_size(header, rules)
         check(data, at)
@@ -114,10 +119,10 @@ def validate(
 
 
 def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> ExaminedBatch | None:
-    """Do the slow part of `validate` for a client's batch. With `codec`, also recompress the batch. Return None if
-    `validate` will refuse the batch by its header.
+    """Do the slow part of `validate` for a client's batch. With `codec`, also compress the batch with it. Return None
+    only if `validate` will refuse the batch by its header.
 
-    The result does not mean that the batch is valid: its checksum, for example, is checked only by `validate`.
+    A result does not mean that the batch is valid: `validate` may still refuse it, for example for its checksum.
     """
     if len(data) < HEADER_BYTES or data[_MAGIC_AT] != MAGIC:
         return None
@@ -139,10 +144,11 @@ def examine(data: bytes, rules: Rules, codec: Codec | None = None) -> ExaminedBa
 
 
 def refused_records(data: Bytes, rules: Rules, now_ms: int, most: int) -> tuple[tuple[int, str], ...]:
-    """Return the first `most` records for which `validate` refuses a client's batch, each as its index and the reason.
+    """Return the first `most` records for whose key or timestamp `validate` refuses a client's batch, each as its index
+    and the reason.
 
-    The result is empty if the batch is refused as a whole. Slow, since each record is decoded: use it only after a
-    refusal.
+    The result is empty if the batch is refused for another reason. Slow, since the records are read one by one: use it
+    only after a refusal.
     """
     found: list[tuple[int, str]] = []
     decode = varint.decode
@@ -175,7 +181,7 @@ def refused_records(data: Bytes, rules: Rules, now_ms: int, most: int) -> tuple[
 
 
 def refuse_zstd_before(data: Bytes, produce_version: int) -> None:
-    """Raise `KafkaError` for a zstd batch in a Produce version whose clients do not support zstd."""
+    """Raise `KafkaError` if the batch is compressed with zstd, but the Produce version is older than zstd support."""
     if produce_version < _ZSTD_SINCE and len(data) >= HEADER_BYTES and parse_header(data).attributes & 7 == Codec.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
@@ -192,7 +198,9 @@ def _framed(data: Bytes, at: int, rules: Rules) -> Header:
         )
     size = PREFIX.unpack_from(data, at)[1] + PREFIX.size if left >= PREFIX.size else left + 1
     if left and size > left:
-        raise corrupt(f"a batch is truncated: {left} bytes are left of {size if left >= PREFIX.size else 'its header'}")
+        raise corrupt(
+            f"a batch is truncated after {left} of {size if left >= PREFIX.size else f'at least {HEADER_BYTES}'} bytes"
+        )
     if size < HEADER_BYTES or left < HEADER_BYTES:
         raise _invalid(f"the size of the batch is {min(size, left)}, but the header alone needs {HEADER_BYTES} bytes")
     return parse_header(data, at)
@@ -210,9 +218,12 @@ def _check_size(header: Header, rules: Rules) -> None:
 
 
 def _check_header(header: Header, rules: Rules) -> None:
-    """Raise `KafkaError` for a header that no producer may send (Kafka: LogValidator.validateBatch)."""
+    """Raise `KafkaError` if the writer must not append a batch with this header (Kafka: LogValidator.validateBatch)."""
     if header.record_count <= 0 or header.record_count != header.last_delta + 1:
-        raise _invalid(f"a batch of {header.record_count} records with last offset delta {header.last_delta}")
+        raise _invalid(
+            f"a batch declares {header.record_count} records and last offset delta {header.last_delta}: at least one "
+            "record is required, and the delta must be one less than the number of records"
+        )
     if header.control and not rules.many:
         raise _invalid("clients must not send control batches")
     if header.log_append_time and not rules.many:
@@ -225,7 +236,8 @@ def _check_header(header: Header, rules: Rules) -> None:
     wrong = header.producer_epoch < 0 or (header.base_sequence < 0 and not rules.many)
     if header.producer_id >= 0 and not header.control and wrong:
         raise _invalid(
-            f"producer {header.producer_id} with sequence {header.base_sequence} and epoch {header.producer_epoch}"
+            f"a batch of producer {header.producer_id} has sequence {header.base_sequence} and epoch "
+            f"{header.producer_epoch}, but negative values are not allowed"
         )
     if header.transactional and header.producer_id < 0:
         raise _invalid("the batch is transactional, but has no producer id")
@@ -252,24 +264,24 @@ def _step(data: Bytes, at: int, header: Header, rules: Rules) -> tuple[int, int]
     except TooManyHeaders:
         raise _too_many(header.record_count, rules) from None
     except IndexError:
-        raise _invalid("the last record is truncated") from None
+        raise _invalid("the records are truncated") from None
     except ValueError as error:
         raise _invalid(str(error)) from None
 
 
 class TooManyHeaders(Exception):
-    """The records of a batch have more headers than the limit."""
+    """The records of a batch have more headers than allowed."""
 
 
 def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECORDS_MAX) -> tuple[int, int]:
     """Return the smallest and greatest timestamp delta of `count` records. The record format is Kafka's (magic 2).
 
-    Raises `ValueError` or `IndexError` if the records are malformed or not numbered in order, `TooManyHeaders` if they
-    have more than `headers_max` headers.
+    Raises `ValueError` or `IndexError` if the records are malformed or not numbered in order, or if `keys` is True and
+    a record has no key. Raises `TooManyHeaders` if they have more than `headers_max` headers.
 
-    This is the only loop over single records in the produce path. Nearly all varints have one or two bytes, and these
-    are decoded inline, because function calls would dominate the cost. They are zigzag-encoded, so odd ones are
-    negative. After two records of the same size, `_alike` checks the following records of that size together.
+    For a valid batch this is the only loop over single records in the produce path. Nearly all varints have one or two
+    bytes, and these are decoded inline, because function calls would dominate the cost. Varints are zigzag-encoded, so
+    odd ones are negative. After two records of the same size, `_alike` tries to check the next ones together.
     """
     at, end, number = 0, len(data), 0
     least, greatest = LONG_MAX, -LONG_MAX
@@ -286,8 +298,8 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
             size, at = _folded(data, at)
         stop = at + (size >> 1)
         if size & 1 or stop > end:
-            raise ValueError(f"record {number} has {_unfolded(size)} bytes, but {end - at} are left")
-        time_at = at + 1  # skip the attributes, which have no meaning
+            raise ValueError(f"record {number} declares {_unfolded(size)} bytes, but {end - at} are left")
+        time_at = at + 1  # skip the attributes, which are unused
         delta = data[time_at]
         if delta < 0x80 and not delta & 1:
             at, delta = at + 2, delta >> 1
@@ -305,7 +317,7 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
         else:
             found, at = decode(data, at, 32)
             if found != number:
-                raise ValueError(f"record {number} has offset delta {found}")
+                raise ValueError(f"record {number} has offset delta {found}, but {number} is expected")
         key_at = at
         size = data[at]  # of the key
         if size == 1:
@@ -338,12 +350,12 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
             at += 1
             plain = True
         if at != stop:
-            raise ValueError(f"record {number} has {stop - at} surplus bytes")
+            raise ValueError(f"record {number} ends at byte {stop}, but its fields end at byte {at}")
         number += 1
         before, length = length, stop - begin
         if length == before and tries and plain and number_at == time_at + 1:
             if key_at - number_at != (1 if number <= 64 else 2) or data[key_at] > 0x7F:
-                continue  # a varint is longer than necessary
+                continue  # `_alike` expects an offset delta of minimal length, and a key size of one byte
             heads = (*range(begin, time_at - 1), key_at, *range(value_at, value_begins), stop - 1)
             times = _alike(data, begin, stop, number, count, heads, time_at, number_at)
             if times:
@@ -360,10 +372,11 @@ def step_through(data: bytes, count: int, *, keys: bool, headers_max: int = RECO
 def _alike(
     data: bytes, begin: int, stop: int, number: int, count: int, heads: Iterable[int], time_at: int, number_at: int
 ) -> bytes:
-    """Return the encoded timestamp deltas of the following records that have the same layout as the one at `begin`.
+    """Return the encoded timestamp deltas of the run of records after the one at `begin` that have the same layout.
 
-    Such a record has the same bytes at the positions `heads`, which hold its sizes, and the next offset delta. The
-    bytes of all records at one position form a slice, so they are compared together. Return nothing for short runs.
+    Such a record has the same bytes at the positions `heads` (the sizes and the number of headers), the next offset
+    delta, and a timestamp delta in `_TIMES`. The bytes of all records at the same position form a slice, so they are
+    compared together. The result is empty for a short run.
     """
     step = stop - begin
     most = min(count - number, (len(data) - stop) // step, (64 if number <= 64 else 4096) - number)
@@ -376,7 +389,7 @@ def _alike(
     for index, numbers in enumerate(columns):
         place = number_at + index
         if data[place + step : place + step * most + 1 : step] != numbers[number : number + most]:
-            return b""  # the caller's loop finds and reports the error
+            return b""  # an error or another layout; the caller's loop decides
     times = data[time_at + step : time_at + step * most + 1 : step]
     most -= len(times.lstrip(_TIMES))
     return times[:most] if most >= _ALIKE_LEAST else b""
@@ -394,7 +407,7 @@ def _step_over_headers(data: bytes, at: int, stop: int, number: int, headers_max
     """Return the position of the next record, and the number of this record's headers."""
     count, at = varint.decode(data, at, 32)
     if not 0 <= count <= stop - at:
-        raise ValueError(f"record {number} has {count} headers in {stop - at} bytes")
+        raise ValueError(f"record {number} declares {count} headers, but {stop - at} bytes are left")
     if count > headers_max:
         raise TooManyHeaders
     for _ in range(count):
@@ -408,9 +421,9 @@ def _step_over_headers(data: bytes, at: int, stop: int, number: int, headers_max
 
 
 def _is_too_far(timestamp: int, rules: Rules, now_ms: int) -> bool:
-    """Return whether a record's timestamp is out of bounds. The value -1, no timestamp, is always valid.
+    """Return whether a timestamp is outside the topic's bounds. The value -1, no timestamp, is never outside.
 
-    A timestamp far in the future would protect its segment from retention until then.
+    A timestamp far in the future would protect its segment from time-based retention until then.
     """
     return timestamp >= 0 and (now_ms - timestamp > rules.before_max_ms or timestamp - now_ms > rules.after_max_ms)
 
@@ -424,7 +437,9 @@ def _too_far(timestamp: int, rules: Rules, now_ms: int) -> str:
 
 
 def _too_many(count: int, rules: Rules) -> KafkaError:
-    text = f"a batch of {count} records: with their headers, {rules.records_max} are allowed; send smaller batches"
+    text = (
+        f"a batch of {count} records: {rules.records_max} are allowed, including record headers; send smaller batches"
+    )
     return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
 

@@ -149,6 +149,7 @@ def _options(documented: Object, parameter: Parameter) -> list[Parameter]:
     if parameter.kind is not ParameterKind.var_keyword or not annotation.startswith("Unpack["):
         return []
     kind = documented.module.members[annotation.removeprefix("Unpack[").removesuffix("]")]
+    kind = kind.final_target if kind.is_alias else kind
     if not isinstance(kind, Class):
         return []
     members = [member for each in [*reversed(kind.mro()), kind] for member in each.members.values()]

@@ -320,7 +320,7 @@ async def test_a_lock_is_given_up_before_the_session_can_be_over(tmp_path: Path)
                 async with Lock(session, "/l", settings=RecipeSettings(suspended_ms=1_000_000)):
                     assert isinstance(session, InProcessSession)
                     session._state_changes.report(SessionState.SUSPENDED)
-                    session._heard_at = trio.current_time() - session.timeout_ms / 1000
+                    session._last_received_at = trio.current_time() - session.timeout_ms / 1000
                     nursery.start_soon(no_better_one)
                     await trio.sleep_forever()
             nursery.cancel_scope.cancel()

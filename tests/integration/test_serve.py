@@ -141,7 +141,7 @@ def test_a_port_that_is_taken_is_status_1_and_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", port)), serve(config, "--log-level", "error") as server:
         assert server.process.wait(timeout=120) == 1
     (line,) = server.log.read_text().splitlines()
-    assert line.startswith(f"Error: cannot listen on 127.0.0.1:{port} for clients")
+    assert line.startswith(f"zab serve: cannot listen on 127.0.0.1:{port} for clients")
     assert line.endswith("Is another server running there?")
     assert not (tmp_path / "data").exists(), "no history has begun"
 
@@ -159,8 +159,8 @@ def test_peer_port_that_is_taken_is_reported_before_anything_is_written(tmp_path
     )
     with socket.create_server(("127.0.0.1", mine[place])), serve(config, "--log-level", "error") as server:
         assert server.process.wait(timeout=120) == 1
-    (line,) = [line for line in server.log.read_text().splitlines() if line.startswith("Error")]
-    assert line.startswith(f"Error: cannot listen on 127.0.0.1:{mine[place]} for the {name} port")
+    (line,) = [line for line in server.log.read_text().splitlines() if line.startswith("zab serve: ")]
+    assert line.startswith(f"zab serve: cannot listen on 127.0.0.1:{mine[place]} for the {name} port")
     assert [file.name for file in (tmp_path / "data").iterdir()] == ["myid"]
 
 

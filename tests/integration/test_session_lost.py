@@ -225,7 +225,7 @@ async def test_client_leaves_a_silent_server(via: SessionKind) -> None:
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 
-async def test_heard_at_is_the_request_time_of_the_last_answered_sync(via: SessionKind) -> None:
+async def test_last_received_at_is_the_request_time_of_the_last_answered_sync(via: SessionKind) -> None:
     """Events and other replies do not prove a sign of life at the leader."""
     async with (
         via.open() as it,
@@ -236,36 +236,36 @@ async def test_heard_at_is_the_request_time_of_the_last_answered_sync(via: Sessi
         async with session.watch(path) as events:
             before = trio.current_time()
             await session.sync()
-            assert before <= session.heard_at <= trio.current_time()
+            assert before <= session.last_received_at <= trio.current_time()
             proxy.silent_up = True
             no_progress = trio.current_time()
             await other.set(path, b"1")
             assert (await anext(events)).event is Event.DATA_CHANGED
-            assert before <= session.heard_at <= no_progress
+            assert before <= session.last_received_at <= no_progress
             await reached(session, SUSPENDED)
-            assert before <= session.heard_at <= no_progress
+            assert before <= session.last_received_at <= no_progress
             proxy.silent_up = False
             await reached(session, CONNECTED)
-            assert session.heard_at > no_progress
+            assert session.last_received_at > no_progress
 
 
-async def test_heard_at_in_process_is_set_by_a_leaders_reply(tmp_path: Path) -> None:
+async def test_last_received_at_in_process_is_set_by_a_leaders_reply(tmp_path: Path) -> None:
     async with stores(tmp_path, 3) as running, running.servers[1].session() as session:
         before = trio.current_time()
-        assert session.heard_at <= before
+        assert session.last_received_at <= before
         await session.sync()
-        assert before <= session.heard_at
+        assert before <= session.last_received_at
         await running.stop(2)
         await running.stop(3)
         await reached(session, SUSPENDED)
-        lost = session.heard_at
+        lost = session.last_received_at
         assert before <= lost <= trio.current_time()
         await trio.sleep(0.05)
-        assert session.heard_at == lost
+        assert session.last_received_at == lost
         await running.start(2)
         await reached(session, CONNECTED)
         await session.sync()
-        assert session.heard_at > lost
+        assert session.last_received_at > lost
 
 
 async def test_an_idle_session_is_kept_alive(via: SessionKind) -> None:
@@ -277,7 +277,7 @@ async def test_an_idle_session_is_kept_alive(via: SessionKind) -> None:
         await trio.sleep(9)
         assert session.state is CONNECTED
         await session.sync()
-        assert session.heard_at >= before + 9
+        assert session.last_received_at >= before + 9
         assert await session.ephemerals() == [f"{it.root}/e"]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, TypeVar
 
 import pytest
@@ -15,8 +15,6 @@ import trio
 import trio.testing
 
 import zab
-from zab.client import remote_session
-from zab.client.connector import Connector
 from zab.client.dialing import Address, Outside
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
@@ -160,7 +158,7 @@ class Three:
     def session(self, via: str, sid: int) -> AbstractAsyncContextManager[zab.Session]:
         if via == "process":
             return self.servers[sid].session(TIMEOUT_MS)
-        return zab.connect(f"host{sid}", timeout_ms=TIMEOUT_MS)
+        return zab.connect(f"host{sid}", timeout_ms=TIMEOUT_MS, outside=Outside(addresses, self.dialled))
 
     async def dialled(self, address: Address, *_: object) -> trio.abc.Stream:
         await trio.lowlevel.checkpoint()
@@ -176,10 +174,9 @@ async def addresses(host: str, port: int) -> list[Address]:
 
 
 @asynccontextmanager
-async def three(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Three]:
+async def three() -> AsyncIterator[Three]:
     async with trio.open_nursery() as nursery:
         made = Three(nursery)
-        monkeypatch.setattr(remote_session, "Connector", partial(Connector, outside=Outside(addresses, made.dialled)))
         async with trio.open_nursery() as starting:
             for sid in (1, 2, 3):
                 starting.start_soon(nursery.start, made.start, sid)
@@ -212,7 +209,7 @@ VALID: dict[str, Callable[[zab.Session], AbstractAsyncContextManager[object]]] =
 @pytest.mark.parametrize("via", ["process", "client"])
 @pytest.mark.parametrize("idle_s", [1.0, 60.0])
 @on_virtual_time
-async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, via: str, recipe: str, idle_s: float) -> None:
+async def test_two_never_hold_one_thing(via: str, recipe: str, idle_s: float) -> None:
     """The network of a follower falls silent. It believes in its leader for some seconds more, and answers pings."""
     hold = VALID[recipe]
     inside: list[str] = []
@@ -233,7 +230,7 @@ async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, via: st
             assert inside == [], "two are inside"
             inherited.set()
 
-    async with three(monkeypatch) as made:
+    async with three() as made:
         _, (cut, well) = made.roles
         async with (
             made.session(via, cut) as mine,
@@ -253,16 +250,16 @@ async def test_two_never_hold_one_thing(monkeypatch: pytest.MonkeyPatch, via: st
 
 @pytest.mark.parametrize("via", ["process", "client"])
 @on_virtual_time
-async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyPatch, via: str) -> None:
+async def test_partial_snapshot_survives_an_election(via: str) -> None:
     """Pings are answered meanwhile, and a `sync` waits; the new leader gives every session its full timeout again."""
-    async with three(monkeypatch) as made:
+    async with three() as made:
         leader, (follower, _) = made.roles
         async with made.session(via, follower) as session, Lock(session, "/held") as held:
             states = session.states()
             before = trio.current_time()
             made.scopes[leader].cancel()
             await trio.sleep(30)
-            assert session.heard_at > before + 20
+            assert session.last_received_at > before + 20
             assert await session.exists(held.path) is not None
             assert await anext(states) is SessionState.CONNECTED
             if via == "client":
@@ -274,17 +271,17 @@ async def test_partial_snapshot_survives_an_election(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("via", ["process", "client"])
 @on_virtual_time
-async def test_heard_at_follows_replies_of_the_leader(monkeypatch: pytest.MonkeyPatch, via: str) -> None:
-    async with three(monkeypatch) as made:
+async def test_last_received_at_follows_replies_of_the_leader(via: str) -> None:
+    async with three() as made:
         _, (cut, _) = made.roles
         async with made.session(via, cut) as session:
             await trio.sleep(5)
             asked_at = trio.current_time()
             await session.sync()
-            assert session.heard_at == asked_at
+            assert session.last_received_at == asked_at
             made.cables.cut.add(cut)
             await trio.sleep(5)
             assert session.state is SessionState.CONNECTED, "its server believes in its leader, and answers"
             assert await session.exists("/") is not None
-            assert session.heard_at == asked_at
+            assert session.last_received_at == asked_at
             made.cables.cut.clear()

@@ -47,7 +47,7 @@ class Talker:
         self.dialled: dict[ServerId, Any] = {}
         self.accepted: dict[ServerId, Any] = {}
         self.dialling: dict[ServerId, int] = {}
-        self.heard_at: dict[ServerId, int] = {}
+        self.last_received_at: dict[ServerId, int] = {}
         self.heard: list[tuple[int, object]] = []
 
     def receive(self, source: ServerId, message: object) -> None:

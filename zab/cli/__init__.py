@@ -33,9 +33,10 @@ def _end(*_: object) -> NoReturn:
 def main() -> None:
     end_servers_early()
     try:
+        from zab.cli.kit.program import run_program
         from zab.cli.root import zab
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
         sys.exit(f"zab: the command line needs {error.name}, which is not installed. Try: pip install 'zab[cli]'")
-    zab()
+    sys.exit(run_program(zab, "zab", sys.argv[1:]))

@@ -20,6 +20,7 @@ from zab.admin.admin_settings import AdminSettings
 from zab.cli.kit.failures import Misused, run_in_trio
 from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
 from zab.cli.kit.signals import stop_on_signal
+from zab.cli.kit.standard_streams import announce
 from zab.core.ensemble import Ensemble, Server
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
@@ -207,7 +208,7 @@ async def run_dev(data: Path, layout: Layout, settings: Settings) -> None:
         await nursery.start(stop_on_signal, nursery.cancel_scope)
         servers = await start_servers(nursery, data, layout, settings)
         nursery.start_soon(LoopMonitor(servers[0].member.watchdogs.add("event loop")).run)
-        click.echo(introduction(data, layout, servers))
+        announce(introduction(data, layout, servers))
 
 
 async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, settings: Settings) -> list[ServerRuntime]:

@@ -15,7 +15,8 @@ _HEAD: Final = """\
 # The command line
 
 The command `zab` comes with `pip install 'zab[cli]'`. Results go to stdout, logs to stderr. The exit status is 0
-if a command succeeded, 1 if it failed, and 2 if its usage was wrong; the commands below name their exceptions.
+if a command succeeded, 1 if it failed, 2 if its usage was wrong, 74 if stdout could not be written (the disk is full),
+141 if its reader closed the pipe, and 130 after Ctrl-C; the commands below name their exceptions.
 `zab COMMAND --help` prints the same text: this page is generated from it.
 """
 

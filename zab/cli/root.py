@@ -35,6 +35,6 @@ def zab() -> None:
     Move to it:          zab import, and back with zab export
     Inspect its files:   zab log dump, zab snapshot dump
 
-    Results go to stdout, logs to stderr. Exit status: 0 success, 1 failure, 2 wrong usage; COMMAND --help names
-    exceptions.
+    Results go to stdout, logs to stderr. Exit status: 0 success, 1 failure, 2 wrong usage, 74 stdout cannot be written;
+    COMMAND --help names exceptions.
     """

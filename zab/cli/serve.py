@@ -13,6 +13,7 @@ import trio
 from zab.cli.kit.failures import run_in_trio
 from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
 from zab.cli.kit.signals import notify_systemd, stop_on_signal
+from zab.cli.kit.standard_streams import announce
 from zab.cli.zoo_cfg.dynamic_file import write_membership
 from zab.cli.zoo_cfg.effective import effective
 from zab.cli.zoo_cfg.plan import ServerPlan, read_plan
@@ -157,25 +158,23 @@ async def run(plan: ServerPlan) -> None:
         start = partial(run_server, secure_client_port=plan.secure_port, secure_client_host=plan.secure_host)
         await nursery.start(start, server, plan.client_host, plan.client_port, http)
         if server.ports.client is not None:
-            click.echo(
-                f"server {plan.server_id} listens for clients on {plan.client_host or '*'}:{server.ports.client}"
-            )
+            announce(f"server {plan.server_id} listens for clients on {plan.client_host or '*'}:{server.ports.client}")
         if server.ports.secure_client is not None:
             where = f"{plan.secure_host or plan.client_host or '*'}:{server.ports.secure_client}"
-            click.echo(f"server {plan.server_id} listens for clients on {where}, over TLS")
-        nursery.start_soon(announce, server)
+            announce(f"server {plan.server_id} listens for clients on {where}, over TLS")
+        nursery.start_soon(announce_readiness, server)
         nursery.start_soon(LoopMonitor(server.member.watchdogs.add("event loop")).run)
         nursery.start_soon(keep_membership, server, plan)
 
 
-async def announce(server: ServerRuntime) -> None:
+async def announce_readiness(server: ServerRuntime) -> None:
     """Print a line when the server is ready, and notify systemd.
 
     If the server serves but is not a member, print that and notify systemd; print the line once it is a member.
     """
     role = await server.member.wait_serving()
     if not is_member(server):
-        click.echo(
+        announce(
             f"server {server.me} follows server {role.leader} in epoch {role.epoch}, but IS NOT A MEMBER of its "
             "ensemble: it serves without a vote until `reconfig -add` adds it"
         )
@@ -187,7 +186,7 @@ async def announce(server: ServerRuntime) -> None:
         role = await server.member.wait_serving()
     what = {State.LEADING: "leads", State.FOLLOWING: "follows", State.OBSERVING: "observes"}[role.state]
     whom = "" if role.state is State.LEADING else f" server {role.leader}"
-    click.echo(f"server {server.me} is ready: it {what}{whom} in epoch {role.epoch}")
+    announce(f"server {server.me} is ready: it {what}{whom} in epoch {role.epoch}")
     notify_systemd("READY=1")
 
 
@@ -244,7 +243,7 @@ def replace_remembered(plan: ServerPlan, ensemble: Ensemble) -> None:
         new = replace_membership(disk, ensemble, plan.storage)
     finally:
         disk.close()
-    click.echo(f"server {plan.server_id} has stored the members of {plan.path} as version {show(new.version)}")
+    announce(f"server {plan.server_id} has stored the members of {plan.path} as version {show(new.version)}")
 
 
 def split_disk(data: Path, log: Path | None, sid: int) -> Disk | None:

@@ -76,6 +76,7 @@ class Connector:
         read_only: bool,
         wait_ms: float | None,
         outside: Outside = OUTSIDE,
+        on_permanent_failure: Callable[[], object] = lambda: None,
     ) -> None:
         self.attempts = ConnectAttempts(hosts.hosts)
         """The last outcome of each server, for the log and for the final error."""
@@ -83,7 +84,7 @@ class Connector:
         """The server that the session is connected to; None without a connection."""
         self.wakeup = Wakeup()
         """Wakes the sending task when the protocol has bytes to send."""
-        self.on_permanent_failure: Callable[[], object] | None = None
+        self._on_permanent_failure = on_permanent_failure
         """Called after a round in which every server failed for a permanent reason."""
         self._may_recover = False
         """True if a failure of this round may go away by waiting."""
@@ -106,7 +107,7 @@ class Connector:
         """The server to try before all others."""
         self._scope: trio.CancelScope | None = None
         """Ends the present connection."""
-        self.heard_at = trio.current_time()
+        self.last_received_at = trio.current_time()
         """The send time of the last request that a leader has answered: the leader certainly received it after that
         time. Before the first answer it is the time at which the session object was made.
 
@@ -145,8 +146,8 @@ class Connector:
                 stood_s = await self._connection(address, self._connect_s(len(addresses)))
                 if stood_s is not None or self._session.ended:
                     return stood_s or 0.0
-        if self.on_permanent_failure is not None and not self._may_recover:
-            self.on_permanent_failure()
+        if not self._may_recover:
+            self._on_permanent_failure()
         return 0.0
 
     def _is_permanent(self, error: BaseException) -> bool:
@@ -283,7 +284,7 @@ class Connector:
 
     def leader_answered(self, asked_at: float) -> None:
         """Note that a leader has answered a request that was sent at this time."""
-        self.heard_at = max(self.heard_at, asked_at)
+        self.last_received_at = max(self.last_received_at, asked_at)
 
     def cut(self, then: Address | None = None) -> None:
         """End the connection, not the session. Try the server `then` first, if it is given. For tests."""

@@ -56,6 +56,7 @@ class RemoteSession(Session):
         wait_ms: float | None = None,
         acl: Callable[[str], Acl] | None = None,
         outside: Outside = OUTSIDE,
+        on_permanent_failure: Callable[[], object] = lambda: None,
     ) -> None:
         self._acl = acl
         """Returns the ACL for the path of a node that is created without one; None: such nodes get `OPEN_ACL`."""
@@ -79,6 +80,7 @@ class RemoteSession(Session):
             read_only=read_only,
             wait_ms=wait_ms,
             outside=outside,
+            on_permanent_failure=on_permanent_failure,
         )
         self.ended = False
         """True if the connector must not look for a server any more."""
@@ -103,8 +105,8 @@ class RemoteSession(Session):
         return f"<{type(self).__name__} {self.id:#x} {self.state.value} {at}of {str(self._hosts)!r}>"
 
     @property
-    def heard_at(self) -> float:
-        return self.connector.heard_at
+    def last_received_at(self) -> float:
+        return self.connector.last_received_at
 
     # -- called by the protocol and the connector --------------------------------------------------
 
@@ -275,6 +277,7 @@ async def connect(
     )
     shown = checked_auth(auth)
     parsed = parse_hosts(hosts)
+    patience = trio.CancelScope()
     session = RemoteSession(
         parsed,
         timeout_ms,
@@ -286,6 +289,7 @@ async def connect(
         wait_ms=wait_ms,
         acl=acl,
         outside=outside,
+        on_permanent_failure=patience.cancel if settings.hopeless_ends else lambda: None,  # without effect once begun
     )
     waiters = []
     if len(shown) > settings.auths_max:
@@ -301,11 +305,9 @@ async def connect(
         scope = trio.CancelScope(shield=True)
         nursery.start_soon(_run_in, scope, session.connector)
         try:
-            with trio.move_on_after(float("inf") if wait_ms is None else wait_ms / 1000) as patience:
-                if settings.hopeless_ends:
-                    session.connector.on_permanent_failure = patience.cancel
+            patience.deadline = trio.current_time() + (float("inf") if wait_ms is None else wait_ms / 1000)
+            with patience:
                 await session.begun(waiters)
-            session.connector.on_permanent_failure = None
             if patience.cancelled_caught:
                 waited = trio.current_time() >= patience.deadline
                 within = f" within {wait_ms} ms" if waited else ""

@@ -158,14 +158,14 @@ class TimedSteps(Awaitable[T]):
         while True:
             started = clock()
             try:
-                wish = step(given)
+                trap = step(given)
             except StopIteration as end:
                 result: T = end.value
                 return result
             finally:
                 watchdog.took(clock() - started, self._cause)
             try:
-                given, step = (yield wish), coroutine.send
+                given, step = (yield trap), coroutine.send
             except BaseException as error:
                 given, step = error, coroutine.throw
 

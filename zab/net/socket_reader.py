@@ -101,13 +101,12 @@ class EpollReader:
     """One reader for all sockets, from `open` until `close` or the end of the nursery.
 
     At other times, and if the system has no `epoll`, each owner reads its own socket. `wakeup` wakes the task that
-    takes the member's turns.
+    takes the member's turns, and `turn` runs such a turn.
     """
 
-    def __init__(self, wakeup: Wakeup) -> None:
+    def __init__(self, wakeup: Wakeup, turn: Turn) -> None:
         self._wakeup = wakeup
-        self._turn: Turn
-        """Runs a turn of the member. Set by `open`."""
+        self._turn = turn
         self._nursery: trio.Nursery | None = None
         """Runs the reading task. None before `open`, after the end, or if the system has no `epoll`."""
         self._epoll: select.epoll | None = None
@@ -115,9 +114,8 @@ class EpollReader:
         self._receivers: dict[int, _Receiver] = {}
         """The owner of each descriptor. All these descriptors are registered with `_epoll`."""
 
-    def open(self, nursery: trio.Nursery, turn: Turn) -> None:
+    def open(self, nursery: trio.Nursery) -> None:
         """Read in one task from now on. `nursery` runs it, from the first `receive` on."""
-        self._turn = turn
         if hasattr(select, "epoll"):
             self._nursery = nursery
 

@@ -2,9 +2,9 @@
 
 Holding means owning an ephemeral node. The node is gone when the session expires or a client deletes it. Another
 client may then go ahead, so the block is cancelled. A watch reports a deletion at once. If the store cannot be reached,
-the block is cancelled at the latest when the session's timeout has passed since `Session.heard_at`. The session cannot
-expire before that time. So no other client can be the holder while the block runs, unless a client has just deleted
-the node, this process was frozen, or the block ignores its cancellation.
+the block is cancelled at the latest when the session's timeout has passed since `Session.last_received_at`. The
+session cannot expire before that time. So no other client can be the holder while the block runs, unless a client has
+just deleted the node, this process was frozen, or the block ignores its cancellation.
 
 The reply to a `sync` proves that a leader received it, so a `sync` is sent at intervals while the block runs.
 Replies to pings and reads may come from a server that has lost its quorum and has not noticed.
@@ -30,7 +30,7 @@ from zab.session.state import SessionState
 from zab.session.watch import Watch
 
 HEARD_PARTS: Final = 3
-"""A `sync` is sent when the session's timeout, divided by this number, has passed since `heard_at`."""
+"""A `sync` is sent when the session's timeout, divided by this number, has passed since `last_received_at`."""
 
 
 @frozen
@@ -64,13 +64,13 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
 
     async def store_hears() -> None:
         while True:
-            await trio.sleep_until(session.heard_at + part_s)
+            await trio.sleep_until(session.last_received_at + part_s)
             try:
                 await session.sync()
             except ZabError:  # such as no quorum; `latest` decides how long the block may go on
                 await trio.sleep(part_s / HEARD_PARTS)
 
-    if trio.current_time() >= session.heard_at + part_s:
+    if trio.current_time() >= session.last_received_at + part_s:
         try:
             await session.sync()
         except ZabError as error:
@@ -79,7 +79,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
 
     def latest() -> float:
         """Return the time until which the session is certain to exist, or that `suspended_ms` allows, if earlier."""
-        until = session.heard_at + session.timeout_ms / 1000
+        until = session.last_received_at + session.timeout_ms / 1000
         if suspended_at is None or settings.suspended_ms is None:
             return until
         return min(until, suspended_at + settings.suspended_ms / 1000)

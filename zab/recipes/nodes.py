@@ -113,7 +113,7 @@ def _patience_ms(session: Session, settings: RecipeSettings, *, lost: bool = Fal
     patience_ms = session.timeout_ms if settings.leave_ms is None else settings.leave_ms
     if session.state is SessionState.CONNECTED:
         return patience_ms
-    left_ms = 0.0 if lost else (session.heard_at - trio.current_time()) * 1000 + session.timeout_ms
+    left_ms = 0.0 if lost else (session.last_received_at - trio.current_time()) * 1000 + session.timeout_ms
     return max(0.0, min(patience_ms, left_ms))
 
 

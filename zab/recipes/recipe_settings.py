@@ -19,7 +19,7 @@ class RecipeSettings:
                   with the session. `Queue` may take this time to delete an entry
     suspended_ms  time that a block continues after the connection was lost, or moved to a read-only server, before
                   the block is cancelled with `Lost`; 0: none. The block is cancelled at the latest when the session's
-                  timeout has passed since `Session.heard_at`; None: only then
+                  timeout has passed since `Session.last_received_at`; None: only then
     attempts_max  attempts of a compare-and-set before `Contended` is raised
     loads_max     concurrent reads of one cache
     acl           the ACL of every node that a recipe creates

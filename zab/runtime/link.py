@@ -271,6 +271,11 @@ class Link:
             self.sent_bytes += len(data)
 
     async def _receive(self, stream: trio.abc.Stream, inbox: MessageSink) -> None:
+        """Read frames, and put their messages into the inbox, until the link ends; then set `reason`.
+
+        Reading pauses while the inbox has no room, so that TCP slows the peer down. The pieces of a snapshot's chunk
+        are joined to one message, whose size includes all pieces. A peer that violates the wire format is `at_fault`.
+        """
         reader = FrameReader(self._limits.frame_bytes_max)
         pieces = SnapshotPieces(self._limits.snapshot_chunk_bytes_max)
         from_leader = self.dialled

@@ -18,7 +18,7 @@ from zab.core.argument_names import checks_arguments, checks_names
 from zab.core.ensemble import NO_HOST, Ensemble, Server
 from zab.core.errors import ConfigError, DamagedError, LocalProtocolError, Overloaded, Stopped
 from zab.core.messages import Veto
-from zab.core.ready import Settings
+from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Epoch, ServerId, Zxid
 from zab.host.logs import Log
 from zab.host.pace import beside_the_loop
@@ -210,7 +210,7 @@ class Member:
             kind = kind_of(self._machine)
             await in_thread(partial(claim_directory, disk, self._path, self._arguments.name, self.me, kind))
             with beside_the_loop():
-                storage, recovered = await in_thread(partial(Storage.open, disk, self._arguments.storage))
+                storage, recovered = await in_thread(partial(_open_storage, disk, self._arguments.storage))
             check_curable(recovered, self._arguments.ensemble, self.me, self._path)
             if storage.newest_snapshot is not None:
                 chunks = storage.read_snapshot(recovered.snapshot)
@@ -418,9 +418,9 @@ class Member:
         If this member leads, its own function receives the message before this call returns. Return False if this
         member has no leader: then the message is lost.
         """
-        told = self._started().requests.side_channel.tell_leader(body)
+        sent = self._started().requests.side_channel.tell_leader(body)
         self._wakeup.ring()
-        return told
+        return sent
 
     def on_leader_message(self, handler: MessageHandler) -> None:
         """Set the function that receives the messages of `tell_leader` while this member leads.
@@ -434,9 +434,9 @@ class Member:
 
         Return False if this member does not lead: then the message is lost.
         """
-        told = self._started().requests.side_channel.tell_members(body)
+        sent = self._started().requests.side_channel.tell_members(body)
         self._wakeup.ring()
-        return told
+        return sent
 
     def on_member_message(self, handler: MessageHandler) -> None:
         """Set the function that receives each message of the leader's application. Call this before the member runs."""
@@ -611,3 +611,9 @@ def stopped_by(failure: Exception | None) -> Stopped:
     stopped = Stopped(f"this member failed: {type(failure).__name__}: {failure}")
     stopped.__cause__ = failure
     return stopped
+
+
+def _open_storage(disk: Disk, settings: StorageSettings) -> tuple[Storage, Recovered]:
+    storage, recovered = Storage.open(disk, settings)
+    storage.check_room()
+    return storage, recovered

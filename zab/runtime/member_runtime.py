@@ -74,7 +74,7 @@ class MemberRuntime:
 
         self.node = node = environment.node(me, arguments.ensemble, recovered, arguments.settings, jitter, now_ms())
         self.gate = gate = RestoreGate()
-        self.socket_reader = EpollReader(wakeup)
+        self.socket_reader = EpollReader(wakeup, lambda: self.turns.turn())
         """Reads from the ready sockets of peers and clients, then runs a turn if there is input for it."""
         self._arguments = arguments
         self._wakeup = wakeup
@@ -160,7 +160,7 @@ class MemberRuntime:
             self._log.say("recovery", "warning" if line in self._storage.rotten else "info", what=line)
         try:
             async with trio.open_nursery() as nursery:
-                self.socket_reader.open(nursery, self.turns.turn)
+                self.socket_reader.open(nursery)
                 await self._membership.bind(nursery)
                 self.node.tick(now_ms())  # a single server leads at once
                 self._wakeup.ring()

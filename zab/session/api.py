@@ -120,7 +120,7 @@ class Session(ABC):
 
     @property
     @abstractmethod
-    def heard_at(self) -> float:
+    def last_received_at(self) -> float:
         """The send time, on Trio's clock, of the last request that is known to have renewed this session at a leader.
 
         The session cannot expire before this time plus `timeout_ms`. Only the creation or attachment of the session at

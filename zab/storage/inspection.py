@@ -141,7 +141,7 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
         return _salvaged(disk, [f"the server must not vote with this history: its status is {status}"], salvage)
     walk = HistoryScan(disk, record, notes, salvage=salvage)
     walk.read()
-    return _told(record, walk)
+    return _found_history(record, walk)
 
 
 def _salvaged(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
@@ -150,10 +150,10 @@ def _salvaged(disk: Disk, damage: list[str], salvage: bool) -> FoundHistory:
     walk = HistoryScan(disk, EpochsRecord(Epoch(EPOCH_MAX), segment=max(firsts, default=NOTHING)), [], salvage=salvage)
     walk.read()
     walk.damage[:0] = damage
-    return _told(None, walk)
+    return _found_history(None, walk)
 
 
-def _told(record: EpochsRecord | None, walk: HistoryScan) -> FoundHistory:
+def _found_history(record: EpochsRecord | None, walk: HistoryScan) -> FoundHistory:
     batches = [batch for batch in walk.batches if batch.last > walk.snapshot]
     if batches:
         batches[0] = batches[0].after(walk.snapshot)

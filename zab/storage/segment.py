@@ -164,6 +164,9 @@ def scan(data: bytes, segment: Segment, *, after: Zxid = NOTHING, until: Zxid | 
     A record is sound if its checksums match, its fields are possible, and it follows the record before it. A record
     that ends at or before `after` may have a damaged body: it is skipped, because the caller does not need it. The loop
     runs for each batch at every start, so it calls no functions that it can avoid.
+
+    The records have the layout at the top of this module. `torn_tail` decides whether the first unsound record is torn
+    or damaged.
     """
     seed, last, at = segment.seed, segment.previous, FILE_HEAD
     found = SegmentScan(at, last)

@@ -125,6 +125,21 @@ class Storage:
             storage.warnings += (warning,)
         return storage, found.recovered
 
+    def check_room(self) -> None:
+        """Raise `StorageError` if the first log file cannot be allocated: at the start, not at the first request."""
+        if not self._settings.preallocate or self._log.segments:
+            return
+        name = f"{PREFIX}tmp"  # recovery deletes it after a crash
+        file = self._disk.create(name)
+        try:
+            file.allocate(self._settings.segment_bytes)
+        except StorageError as error:
+            needed = f"A log file takes {self._settings.segment_bytes:,} bytes (`txnLogSizeLimitInKb`)"
+            raise StorageError(f"{error}. {needed}, which are reserved unless `preAllocSize` is 0") from error
+        finally:
+            file.close()
+            self._disk.delete(name)
+
     # -- content ------------------------------------------------------------------------------------
 
     @property

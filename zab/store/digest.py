@@ -78,7 +78,8 @@ class Digest:
         """Bring the sum and the data size up to date with all nodes that have changed.
 
         For each changed node its earlier CRC, remembered or computed from the earlier node, is subtracted, and the new
-        one is added.
+        one is added. The sum is that of ZooKeeper's DigestCalculator and AdHash, which subtract and add with each
+        transaction.
         """
         nodes, changed, known = self._tree.nodes, self.changed, self._known
         if len(known) + len(changed) > KNOWN_MAX:

@@ -97,10 +97,6 @@ class ExceededLimit:
         return self.key in (COUNT_HARD, BYTES_HARD)
 
 
-def ignore_exceeded(exceeded: ExceededLimit, refused: bool) -> None:
-    """Report no exceeded limit: the default of a store without a server around it."""
-
-
 class Quotas:
     """The quotas of one tree: limits of subtrees, and their statistics.
 

@@ -22,7 +22,7 @@ from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import ANY_VERSION, CREATES, INTERNAL, MULTI_OPS, NO_TTL, CreateFlag, Fields, Op
 from zab.store.outstanding_changes import OutstandingChanges, Record
 from zab.store.paths import CONFIG, ROOT, UNDELETABLE, is_valid, name_is_valid
-from zab.store.quota import STATS, ExceededLimit, Quotas, ignore_exceeded, measured_by, size_of, starts_measuring
+from zab.store.quota import STATS, ExceededLimit, Quotas, measured_by, size_of, starts_measuring
 from zab.store.request_format import FOREIGN, HEAD, LOCAL, Decode, unpack_body
 from zab.store.request_format import INTERNAL as FROM_SERVER
 from zab.store.session_table import SECRET_BYTES_MIN, SessionTable
@@ -155,7 +155,7 @@ class RequestPreparer:
         settings: StoreSettings,
         outstanding: OutstandingChanges,
         reconfigure: Reconfigure,
-        report_exceeded: ReportExceeded = ignore_exceeded,
+        report_exceeded: ReportExceeded,
         txn_bytes_max: int = TXN_BYTES_MAX,
     ) -> None:
         self._reconfigure = reconfigure

@@ -25,10 +25,10 @@ from zab.store.missed_events import MissedEvent
 from zab.store.operations import Op
 from zab.store.outstanding_changes import OutstandingChanges
 from zab.store.paths import CONFIG
-from zab.store.quota import Quotas, ignore_exceeded
+from zab.store.quota import ExceededLimit, Quotas
 from zab.store.read_handler import ReadHandler
 from zab.store.request_format import Decode, describe_request, no_decoder, op_name
-from zab.store.request_preparer import Reconfigure, ReportExceeded, RequestPreparer, no_reconfiguration
+from zab.store.request_preparer import Reconfigure, RequestPreparer, no_reconfiguration
 from zab.store.server_watches import Deliver, ServerWatches, Watcher
 from zab.store.session_table import SessionTable
 from zab.store.store_settings import DEFAULT_SETTINGS, NO_READ_LIMITS, TXN_BYTES_MAX, ReadLimits, StoreSettings
@@ -59,9 +59,6 @@ class Mismatch:
 
 def no_delivery(watchers: Sequence[Watcher], event: int, path: str, zxid: int) -> None:
     """Deliver no event: the default of a store without connections."""
-
-
-_BETWEEN_CHECKPOINTS: Final = CHECKPOINT_EVERY - 1
 
 
 class Store:
@@ -96,14 +93,12 @@ class Store:
         self._records = self._outstanding.records
         self._outstanding_since = 0
         """`self.zxid` when `prepare` last removed applied changes from `_outstanding`."""
-        self.report_exceeded: ReportExceeded = ignore_exceeded
-        """Called at the leader if a request exceeds a limit of a quota."""
         self._preparer = RequestPreparer(
             decode,
             settings,
             self._outstanding,
             reconfigure,
-            lambda *limit: self.report_exceeded(*limit),
+            self.limit_exceeded,
             txn_bytes_max,
         )
         self.open_snapshots = store_snapshot.OpenSnapshots()
@@ -149,6 +144,9 @@ class Store:
     def state_replaced(self) -> None:
         """Hook: called at the start and in each `restore`, once tree, sessions and handlers are new objects."""
 
+    def limit_exceeded(self, exceeded: ExceededLimit, refused: bool) -> None:
+        """Hook: called at the leader if a request exceeds a limit of a quota."""
+
     def checkpointed(self) -> None:
         """Hook: called after the application of a transaction whose zxid is a multiple of `CHECKPOINT_EVERY`."""
 
@@ -193,7 +191,7 @@ class Store:
         self.zxid = zxid
         if self._records and zxid >= self._preparer.zxid:
             self._outstanding.clear()  # frees their data now, because `prepare` may never be called again
-        if not zxid & _BETWEEN_CHECKPOINTS:
+        if not zxid % CHECKPOINT_EVERY:
             self._checkpoint(zxid)
         elif len(self._unsettled) > CHANGED_MAX:
             self.digest.settle()

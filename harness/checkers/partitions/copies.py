@@ -16,6 +16,7 @@ from replica.wire.records import read_records
 
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
+SEQUENCES: Final = 1 << 31
 
 
 class Record(NamedTuple):
@@ -132,12 +133,17 @@ class Truth:
             self.factors[self.state.leader_epoch] = self.factor
 
 
+def sequence_after(sequence: int, count: int) -> int:
+    """Return the sequence of the record that comes `count` records later: after 2**31 - 1 comes 0."""
+    return (sequence + count) % SEQUENCES
+
+
 def records_of(data: bytes) -> list[tuple[int, Record]]:
     """Return the records of these batches with their offsets."""
     found = []
     for at, header in walk(data):
         for place, record in enumerate(read_records(data, at)):
-            sequence = header.base_sequence + place if header.base_sequence >= 0 else -1
+            sequence = sequence_after(header.base_sequence, place) if header.base_sequence >= 0 else -1
             made = Record(
                 header.leader_epoch,
                 record.value or b"",

@@ -14,12 +14,17 @@ from attrs import define, field, frozen
 from harness.checkers.oracle_state import Violation
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
-from replica.core.fetching.fetch_session_cache import BEGIN, END, NO_SESSION, FetchSessionLimits
+from replica.core.fetching.fetch_session_cache import BEGIN, END, EPOCH_MAX, NO_SESSION, FetchSessionLimits
 from replica.core.replica_messages import Fetched, FetchPartition
 
 MATCHES: Final = "a request of a fetch session is accepted if and only if it is the session's next"
 READS: Final = "a request of a fetch session reads exactly the session's partitions"
 NAMES: Final = "an incremental response names exactly the partitions that changed"
+
+
+def epoch_after(epoch: int) -> int:
+    """Return the next epoch of a session."""
+    return epoch + 1 if epoch < EPOCH_MAX else 1
 
 
 @frozen
@@ -60,6 +65,11 @@ class FetchSessions:
         session = self._open.get(asked.ident)
         if session is None or session.owner != asked.owner:
             right = code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        elif code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND and not self._have_room(
+            sum(part.where not in session.parts for part in asked.parts)
+        ):
+            right = True
+            del self._open[asked.ident]
         elif session.evictable and code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             right = True
         else:
@@ -78,7 +88,7 @@ class FetchSessions:
         else:
             if session is None or session.owner != asked.owner or session.epoch != asked.epoch:
                 raise Violation(MATCHES, f"{self._name(asked)} was accepted: {self._expected(session)}")
-            session.epoch += 1
+            session.epoch = epoch_after(session.epoch)
             session.used_ms, session.evictable = self._clock(), False
             for where in asked.forgotten:
                 session.parts.pop(where, None)
@@ -96,7 +106,7 @@ class FetchSessions:
         parts, limits, now = {part.where: part for part in asked.parts}, self._limits, self._clock()
         full = len(self._open) >= limits.slots_max
         if ident == NO_SESSION:
-            if parts and not full:
+            if parts and not full and self._have_room(len(parts)):
                 raise Violation(MATCHES, f"{self._name(asked)} opened no session, though not all slots are taken")
             return None
         if full:
@@ -105,6 +115,10 @@ class FetchSessions:
                 each.evictable = each.evictable or old or now - each.used_ms > limits.keep_ms
         session = self._open[ident] = _Session(asked.owner, now, now, parts=parts)
         return session
+
+    def _have_room(self, more: int) -> bool:
+        """Return whether all sessions together may certainly have so many more partitions."""
+        return sum(len(each.parts) for each in self._open.values()) + more <= self._limits.partitions_max
 
     def _name(self, asked: SessionFetch) -> str:
         return f"broker {self._broker}: request of {asked.owner} with session id {asked.ident} and epoch {asked.epoch}"

@@ -6,7 +6,7 @@ from typing import Final
 
 from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.commitment import Commitment
-from harness.checkers.partitions.copies import COMPACTED, GONE, Copy, Key, Record, Truth, common, read_all
+from harness.checkers.partitions.copies import COMPACTED, GONE, SEQUENCES, Copy, Key, Record, Truth, common, read_all
 from harness.checkers.partitions.observed import Broker
 from harness.checkers.partitions.replicas import Replicas, log_of
 from harness.checkers.partitions.stability import Stability
@@ -122,9 +122,10 @@ class Logs:
             if record.sequence >= 0:
                 producer = record.producer, record.producer_epoch
                 last = copy.sequences.get(producer, -1)
-                if written and last < 0:
-                    truth.unknown.add(place)
-                elif record.sequence <= last and place not in truth.unknown:
+                if last < 0:
+                    if written:
+                        truth.unknown.add(place)
+                elif (last - record.sequence) % SEQUENCES < SEQUENCES // 2 and place not in truth.unknown:
                     raise Violation(
                         ONCE, f"{copy.key}: broker {broker} has {record} at offset {offset}, after sequence {last}"
                     )

@@ -45,6 +45,8 @@ class Disk(Protocol):
 class Groups(Protocol):
     @property
     def coordinator(self) -> GroupCoordinator: ...
+    @property
+    def retention_ms(self) -> int: ...
 
 
 class Broker(Protocol):

@@ -124,17 +124,21 @@ class Positions:
 
     def _is_member(self, broker: Broker, truth: Truth, group: str, generation: int, place: int) -> None:
         key = group_records.encode_key(GroupRecord(group, None))
+        newest = -1
         for record in truth.committed[:place]:
-            if record.key == key and record.value:
+            if record.key == key and not record.value:
+                newest = -1  # the group was deleted, and its name may be used again
+            elif record.key == key:
                 found = group_records.decode(key, record.value)
                 assert isinstance(found, GroupRecord)
                 assert found.saved is not None
-                if found.saved.generation > generation:
-                    raise Violation(
-                        FENCED,
-                        f"{truth.key}: broker {broker.id} accepts a commit of generation {generation} of {group}, "
-                        f"which is in generation {found.saved.generation}",
-                    )
+                newest = max(newest, found.saved.generation)
+        if newest > generation:
+            raise Violation(
+                FENCED,
+                f"{truth.key}: broker {broker.id} accepts a commit of generation {generation} of {group}, "
+                f"which is in generation {newest}",
+            )
 
     def _known(self, truth: Truth, key: bytes) -> _Acknowledged:
         known = self._acknowledged.get((truth.key, key))
@@ -155,10 +159,12 @@ class Positions:
             self._replicas.world.counted("positions shown by a former leader")
             return
         key = _key(group, where)
-        place = -1 if shown is None else _newest(truth, key, shown)
+        place = _expired(truth, key, broker.groups.retention_ms) if shown is None else _newest(truth, key, shown)
         if place is None:
             raise Violation(SHOWN, f"{copy.key}: broker {broker.id} returns uncommitted {shown} of {group} in {where}")
         self._replicas.world.counted("positions shown")
+        if shown is None and place >= 0:
+            self._outdated.add(group)
         newest = self._known(truth, key).newest
         if place < newest and newest >= copy.start:
             raise Violation(
@@ -189,6 +195,19 @@ class Positions:
 
 def _key(group: str, where: TopicPartition) -> bytes:
     return group_records.encode_key(OffsetRecord(group, where, None))
+
+
+def _expired(truth: Truth, key: bytes, retention_ms: int) -> int:
+    """Return the offset of the deletion of a position's last record, if that was old enough then, or else -1."""
+    deleted = -1
+    for place in range(len(truth.committed) - 1, -1, -1):
+        record = truth.committed[place]
+        if record.key == key:
+            if record.value:
+                old = deleted >= 0 and truth.committed[deleted].time - record.time >= retention_ms
+                return deleted if old else -1
+            deleted = place
+    return deleted
 
 
 def _newest(truth: Truth, key: bytes, position: OffsetAndMetadata) -> int | None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from attrs import define, field, frozen
 
 from harness.checkers.oracle_state import Violation
-from harness.checkers.partitions.copies import Key, Record
+from harness.checkers.partitions.copies import Key, Record, sequence_after
 from harness.checkers.partitions.observed import Broker
 from harness.checkers.partitions.replicas import log_of
 from kraft_controller.core.names import TopicPartition
@@ -45,7 +45,7 @@ class Sent(NamedTuple):
 
     @property
     def last(self) -> int:
-        return self.sequence + self.delta
+        return sequence_after(self.sequence, self.delta)
 
 
 def headers(data: bytes) -> Iterator[Sent]:
@@ -121,7 +121,7 @@ class ProducerModel:
                 return Expected(ErrorCode.NONE, batch.offset)
         if not known.batches:
             return Expected(ErrorCode.NONE, self.end) if known.whole else None
-        if sent.sequence == known.batches[-1].last + 1:
+        if sent.sequence == sequence_after(known.batches[-1].last, 1):
             return Expected(ErrorCode.NONE, self.end)
         return Expected(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, older=not known.whole)
 

@@ -33,7 +33,7 @@ class Party(Protocol):
     accepted: dict[ServerId, End]
     dialling: dict[ServerId, int]
     """The number of the dial attempt in progress, by acceptor."""
-    heard_at: dict[ServerId, int]
+    last_received_at: dict[ServerId, int]
     """The virtual time of the last message on a link, by sender."""
 
     def receive(self, source: ServerId, message: Message | LinkEvent, /) -> None: ...
@@ -331,7 +331,7 @@ class Network:
         if message is _GONE:
             self._down(end, None)
             return
-        server.heard_at[end.peer] = self._world.now
+        server.last_received_at[end.peer] = self._world.now
         server.receive(end.peer, message)  # type: ignore[arg-type]  # everything but _GONE is a message
 
     def _give_up(self, end: End, held: list[object]) -> None:

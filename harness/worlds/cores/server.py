@@ -73,7 +73,7 @@ class Server:
         self.dialled: dict[ServerId, End] = {}
         self.accepted: dict[ServerId, End] = {}
         self.dialling: dict[ServerId, int] = {}
-        self.heard_at: dict[ServerId, int] = {}
+        self.last_received_at: dict[ServerId, int] = {}
         self.submitted: dict[Zxid, bytes] = {}
         self.barriers: set[int] = set()
         """The barriers that were submitted here and are not answered."""
@@ -156,7 +156,7 @@ class Server:
         self.backlog.clear()
         self.submitted.clear()
         self.barriers.clear()
-        self.heard_at.clear()
+        self.last_received_at.clear()
         world.nemesis.power_fails(self, loss)
         unfinished = self.writer.crash(loss)
         world.network.crashed(self)

@@ -151,7 +151,7 @@ class Simulator(Common[Any]):
                 silent = [
                     sid
                     for sid in server.node.ensemble.voters
-                    if sid != server.id and self.now - max(server.heard_at.get(sid, 0), since) > limit
+                    if sid != server.id and self.now - max(server.last_received_at.get(sid, 0), since) > limit
                 ]
                 self.judge.observed(server.id, silent)
         self.push(self.now + self.settings.sync_ms * 1_000, self._observe, None, None)

@@ -11,6 +11,7 @@ from harness.checkers import ALL, Checker
 from harness.faults import BROKER_OPS, PARTITION_OPS, Fault, JoinGroup, Op, Script
 from harness.outcome import Outcome
 from harness.worlds.cores.closed_loop import ClosedLoop
+from harness.worlds.cores.in_force import in_force
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.nemesis import Nemesis
 from harness.worlds.cores.server import Server
@@ -34,16 +35,23 @@ class World(Simulator):
 
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
     """Run a script without the items that this world cannot carry out: see `World.playable`."""
-    return world_of(WORLD.playable(script).script, trace=trace, checkers=checkers).run()
+    script = WORLD.playable(script).script
+    made = simulator_of(script.machine)
+    with in_force(script.constants):
+        return made(script, trace=trace, checkers=checkers).run()
 
 
 def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Simulator:
-    """Return the simulator of the machine that the script names. Others are not imported."""
+    """Return the simulator of a script. It runs with the usual constants."""
+    return simulator_of(script.machine)(script, trace=trace, checkers=checkers)
+
+
+def simulator_of(machine: str) -> type[Simulator]:
+    """Return the simulator of a machine. Others are not imported."""
     made: Any = World
-    if script.machine != "list":
-        made = import_module(f"harness.worlds.cores.{script.machine}.world").SIMULATOR
-    simulator = made(script, trace=trace, checkers=checkers)
-    assert isinstance(simulator, Simulator)
+    if machine != "list":
+        made = import_module(f"harness.worlds.cores.{machine}.world").SIMULATOR
+    simulator: type[Simulator] = made
     return simulator
 
 

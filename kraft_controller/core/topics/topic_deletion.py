@@ -88,19 +88,33 @@ class TopicDeletionManager:
                 context.deletion_waits.pop(name, None)
                 self._note(TopicDeletionResumed(name))
             else:
-                if context.deletion_waits.get(name) != why:
-                    self._log.report("deletion_waits", topic=name, why=why)
-                context.deletion_waits[name] = why
+                self._wait([(name, why)])
+
+    def _wait(self, reasons: Iterable[tuple[str, str]]) -> None:
+        """Record the reason why each of these topics waits: the first one given. Log it unless it is the same as
+        before."""
+        first: dict[str, str] = {}
+        for name, why in reasons:
+            first.setdefault(name, why)
+        for name, why in first.items():
+            if self._context.deletion_waits.get(name) != why:
+                self._context.deletion_waits[name] = why
+                self._log.report("deletion_waits", topic=name, why=why)
 
     def _ineligible(self, name: str) -> str | None:
-        """Return the reason if the deletion of a topic cannot proceed, because a broker is not registered or cannot use
-        its replica; else None."""
+        """Return the reason if the deletion of a topic cannot proceed, because a replica cannot be deleted; else
+        None."""
+        reasons = (self._obstacle(*replica) for replica in self._replicas_of(name))
+        return next((why for why in reasons if why is not None), None)
+
+    def _obstacle(self, tp: TopicPartition, broker: BrokerId) -> str | None:
+        """Return the reason if a replica cannot be deleted, because the broker is not registered or cannot use the
+        replica; else None."""
         context = self._context
-        for tp, broker in self._replicas_of(name):
-            if broker not in context.brokers:
-                return _not_registered(tp, broker)
-            if tp in context.offline_dirs.get(broker, ()):
-                return f"broker {broker} cannot use its replica of {tp}"
+        if broker not in context.brokers and broker not in context.returning:
+            return f"broker {broker}, which holds {tp}, is not registered"
+        if tp in context.offline_dirs.get(broker, ()):
+            return f"broker {broker} cannot use its replica of {tp}"
         return None
 
     def proceed(self, name: str) -> StoreRequests[None]:
@@ -159,9 +173,7 @@ class TopicDeletionManager:
             self._context.remove_topic(name)
             self._log.report("topic_deleted", topic=name)
         else:
-            why = "another client creates nodes below the topic's node"
-            self._context.deletion_waits[name] = why
-            self._log.report("deletion_waits", topic=name, why=why)
+            self._wait([(name, "another client creates nodes below the topic's node")])
 
     def replicas_answered(
         self, broker: BrokerId, done: Iterable[TopicPartition], failed: Iterable[TopicPartition]
@@ -171,9 +183,7 @@ class TopicDeletionManager:
         context = self._context
         self._replicas.move(self._in_deletion(broker, done), ReplicaPhase.DELETION_SUCCESSFUL)
         ineligible = self._replicas.move(self._in_deletion(broker, failed), ReplicaPhase.DELETION_INELIGIBLE)
-        for tp, _ in ineligible:
-            context.deletion_waits[tp.topic] = f"broker {broker} could not delete {tp}"
-            self._log.report("deletion_waits", topic=tp.topic, why=context.deletion_waits[tp.topic])
+        self._wait((tp.topic, f"broker {broker} could not delete {tp}") for tp, _ in ineligible)
         for name in {tp.topic: None for tp in done}:
             if name in context.deleting:
                 self._note(TopicDeletionResumed(name))
@@ -184,10 +194,10 @@ class TopicDeletionManager:
         return [(tp, broker) for tp in partitions if self._context.replica_phase(tp, broker) is started]
 
     def fail(self, replicas: Iterable[Replica]) -> None:
-        """Suspend the deletion of these replicas until `resume` finds that it can proceed."""
-        for tp, broker in replicas:
-            self._context.fail_replica_deletion((tp, broker), _not_registered(tp, broker))
+        """Suspend the deletion of these replicas until `resume` finds that it can proceed.
 
-
-def _not_registered(tp: TopicPartition, broker: BrokerId) -> str:
-    return f"broker {broker}, which holds {tp}, is not registered"
+        A topic waits only if the context has the reason. Otherwise the broker is about to receive its full state, and
+        the deletion is ordered again.
+        """
+        failed = [replica for replica in replicas if self._context.fail_replica_deletion(replica)]
+        self._wait((tp.topic, why) for tp, broker in failed if (why := self._obstacle(tp, broker)) is not None)

@@ -44,6 +44,7 @@ IDLE: Final[Mapping[str, tuple[ConfigKey, ...]]] = {
         ignored("zookeeper.metadata.migration.enable", "false", _NO_KRAFT, convert=flag),
     ),
     "Logs": (
+        ignored("log.preallocate", "false", "segment files grow as records are appended", convert=flag),
         ignored("num.recovery.threads.per.data.dir", "1", "logs are loaded one after the other", convert=whole(1)),
         ignored("num.replica.alter.log.dirs.threads", "", "logs are not moved between directories", convert=any_int),
         ignored("log.cleaner.threads", "1", "there is one cleaner thread", convert=whole(1)),

@@ -149,7 +149,6 @@ _WITH_EFFECT: Final[tuple[Section, ...]] = (
             _log("log.cleaner.min.compaction.lag.ms", "0", "min.compaction.lag.ms", "the minimum age at which a record may be compacted"),
             _log("log.cleaner.max.compaction.lag.ms", "none", "max.compaction.lag.ms", "the age at which records are compacted regardless of the dirty ratio"),
             _log("log.segment.delete.delay.ms", "60000", "file.delete.delay.ms", "the delay before the files of deleted segments are removed"),
-            _log("log.preallocate", "false", "preallocate", "allocate segment files in advance"),
             _sets("log.retention.check.interval.ms", "300000", "disk.retention_check_s", seconds_of_ms(1, LONG_MAX), "the interval of checks for old segments"),
             _sets("log.cleaner.backoff.ms", "15000", "disk.clean_pause_s", seconds_of_ms(0, LONG_MAX), "the interval of checks for logs to compact"),
             _sets("producer.id.expiration.ms", "86400000", "logs.producer_id_expiration_ms", whole(1), "how long an idempotent producer is remembered after its last write"),

@@ -60,9 +60,11 @@ def _commands(
 ) -> None:
     """Warn if the listener for controllers does not authenticate them although the inter-broker listener is protected.
 
-    There is no warning if the inter-broker listener is PLAINTEXT, or if ACLs refuse controllers without a permission.
+    There is no warning if the inter-broker listener is PLAINTEXT, or if an authorizer refuses everyone without an ACL:
+    it then refuses the commands of such clients.
     """
-    if acls is not None or brokers is None or brokers.protocol == PLAINTEXT or _authenticates(controller):
+    refuses = acls is not None and not acls.open_by_default
+    if refuses or brokers is None or brokers.protocol == PLAINTEXT or _authenticates(controller):
         return
     risk = "any client that reaches listener CONTROLLER can send commands to this broker, for example delete its logs"
     if controller.protocol == PLAINTEXT:

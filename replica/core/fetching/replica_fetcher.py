@@ -293,7 +293,7 @@ class ReplicaFetcher:
             return  # the answer belongs to an abandoned session
         given = {each.where: each for each in answers}
         sent = session.sent if current and not complete else {part.where: part for part in fetch.parts}
-        # The answer to a full request names all partitions. In a session, an omitted partition is unchanged.
+        # The answer to a full request names all partitions. In a session, nothing is known of an omitted one.
         asked = {where: sent[where].leader_epoch for where in (sent if complete else given) if where in sent}
         ends = {where: sent[where].offset for where in asked}
         if current:

@@ -126,12 +126,13 @@ class ClientConnection:
 
     def receive(self, requests: Sequence[bytes], partial_bytes: int) -> None:
         """Queue requests. `partial_bytes`: the bytes that have arrived of the next, incomplete request."""
-        self.memory.partial_requests.update(self, partial_bytes, self.limits.waiting_bytes_total_max)
         if requests:
             size = sum(map(len, requests))
             self.held_bytes += size
             self.memory.request_bytes += size
             self.queued += requests
+            self.memory.partial_requests.discard(self)  # the next request begins now: it is not the oldest
+        self.memory.partial_requests.update(self, partial_bytes, self.limits.waiting_bytes_total_max)
 
     @property
     def is_full(self) -> bool:

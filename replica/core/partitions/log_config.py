@@ -43,7 +43,6 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = _setting("min.cleanable.dirty.ratio")
     min_compaction_lag_ms: int = _setting("min.compaction.lag.ms")
     min_insync_replicas: int = _setting("min.insync.replicas")
-    preallocate: bool = _setting("preallocate")
     retention_bytes: int = _setting("retention.bytes")
     retention_ms: int = _setting("retention.ms")
     segment_bytes: int = _setting("segment.bytes")

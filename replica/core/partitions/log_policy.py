@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 def must_roll(
     config: LogConfig,
+    draw: float,
     size: int,
     base_offset: int,
     first_timestamp: int,
@@ -32,20 +33,27 @@ def must_roll(
 ) -> bool:
     """Return whether an append begins a new segment.
 
-    It does if it would exceed `segment.bytes`, if its last offset would not fit into an index entry, if its greatest
-    timestamp is later than the segment's first one by more than `segment.ms` less the jitter, or if an index is full.
+    It does if it would exceed `segment.bytes`, if its last offset would not fit into an index entry, if an index is
+    full, or if the segment is too old at its greatest timestamp: see `is_roll_due`.
     """
     return (
         size + batch_bytes > config.segment_bytes
         or last_offset - base_offset > RELATIVE_MAX
-        or (first_timestamp >= 0 and max_timestamp - first_timestamp > config.segment_ms - config.segment_jitter_ms)
+        or is_roll_due(config, draw, first_timestamp, max_timestamp)
         or indexes_are_full
     )
 
 
-def is_roll_due(config: LogConfig, first_timestamp: int, now_ms: int) -> bool:
-    """Return whether a segment is older than `segment.ms`, less its jitter, by the timestamp of its first batch."""
-    return first_timestamp >= 0 and now_ms - first_timestamp > config.segment_ms - config.segment_jitter_ms
+def is_roll_due(config: LogConfig, draw: float, first_timestamp: int, now_ms: int) -> bool:
+    """Return whether a segment is older than `segment.ms`, less its jitter, by the timestamp of its first batch.
+
+    In a compacted log, `max.compaction.lag.ms` limits the age, too, because the active segment is not compacted.
+    `draw` is a random number from 0 to 1, drawn once for the segment: it has this part of `segment.jitter.ms`. So
+    segments that began together are rolled at different times.
+    """
+    age_max = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+    jitter = int(draw * min(config.segment_jitter_ms, age_max))
+    return first_timestamp >= 0 and now_ms - first_timestamp > age_max - jitter
 
 
 # -- deletion ------------------------------------------------------------------------------------------

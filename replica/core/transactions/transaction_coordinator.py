@@ -220,7 +220,7 @@ class TransactionCoordinator:
         if error is None and transaction.state in PREPARED:
             error = E.CONCURRENT_TRANSACTIONS
         if error is None and transaction.state is S.ONGOING and ask.partitions <= set(transaction.now.partitions):
-            error = E.NONE  # the answer to an earlier request was lost
+            error = E.NONE  # a repeated request: its first answer may be lost
         if error is not None:
             self._outbox.answer(ticket, TransactionDone(error))
             return

@@ -50,7 +50,7 @@ OF_BROKER: Final = (
     ("kafka_server_delayed_operation_purgatory_size", "delayed produce, fetch and DeleteRecords operations"),
     (
         "kafka_server_refused_fetches_count",
-        "fetches that leaders refused, by partition or request, since the start; normal when leaders change",
+        "partitions, and whole requests, that leaders refused to this follower; normal when leaders change",
     ),
     (
         "kafka_server_unsupported_version_count",

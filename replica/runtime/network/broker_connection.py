@@ -41,7 +41,7 @@ class Unreachable(Exception):
 
 
 class CannotConnect(Unreachable):
-    """No connection to an address could be made. The message contains the address."""
+    """An address refused the connection, or is unknown. The message contains the address."""
 
 
 def _ignore(error: Exception, waited_s: float) -> None:
@@ -114,11 +114,12 @@ class BrokerConnection:
     def _version(self, ours: Api[Any, Any], version_max: int | None) -> int:
         assert self._versions is not None
         first, last = self._versions.get(ours.key, (0, -1))
-        version = min(last, ours.last if version_max is None else min(ours.last, version_max))
+        ours_last = ours.last if version_max is None else min(ours.last, version_max)
+        version = min(last, ours_last)
         if version < max(first, ours.first):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{ours.key.name}: the broker has versions {first} to {last}, this client {ours.first} to {ours.last}"
+                f"{ours.key.name}: the broker has versions {first} to {last}, this client {ours.first} to {ours_last}"
                 if last >= 0
                 else f"the broker does not support {ours.key.name}",
             )

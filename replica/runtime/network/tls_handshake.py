@@ -54,7 +54,8 @@ async def _linger(stream: trio.abc.HalfCloseableStream) -> None:
 
 
 async def dial(host: str, port: int, tls: ssl.SSLContext | None, connect: Connect = connect_tcp) -> trio.abc.Stream:
-    """Connect to a broker. Raise `ssl.SSLError` if the TLS handshake fails, after the broker could read the alert."""
+    """Connect to a broker. Raise `ssl.SSLError` if the TLS handshake fails, after the broker had time to read
+    the alert."""
     stream = await connect(host, port)
     if tls is None:
         return stream

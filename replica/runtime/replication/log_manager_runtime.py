@@ -99,7 +99,9 @@ class LogManagerRuntime:
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
         paths = [str(each) for each in directories]
-        self._logs = LogManager.open(paths, configs.__getitem__, settings, environment.open_directory)
+        self._logs = LogManager.open(
+            paths, configs.__getitem__, settings, environment.draw, open_directory=environment.open_directory
+        )
         self.in_thread = environment.in_thread
         self.cleans = cleans
         """`log.cleaner.enable`: True if logs with cleanup.policy=compact are compacted."""

@@ -27,7 +27,7 @@ from replica.wire.fields import (
 )
 
 NOT_ASKED: Final = -(2**31)
-"""The value of the authorized operations in the response to a request that did not ask for them."""
+"""The value of authorized operations that a response does not report, usually because they were not requested."""
 
 
 @define

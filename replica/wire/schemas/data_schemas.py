@@ -1,4 +1,5 @@
-"""Requests of producers, consumers and followers to the leader of a partition."""
+"""Requests about the records of partitions: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords. Also
+InitProducerId."""
 
 from __future__ import annotations
 
@@ -72,13 +73,15 @@ class ProduceResponse:
     throttle_time_ms: int = i32()
 
 
-# Versions 10 and 11 add an error code, and the new leader's address in optional tagged fields, which this broker omits.
+# Version 10 adds optional tagged fields with the new leader and its address, and version 11 adds the error code
+# TRANSACTION_ABORTABLE. This broker sends neither.
 PRODUCE: Final = Api(ApiKey.PRODUCE, ProduceRequest, ProduceResponse, first=3, last=11, flexible=9)
 
 
 @define
 class ReplicaState:
-    """The replica that fetches, with its broker epoch, as Kafka sends it since version 15."""
+    """The follower that fetches, and its broker epoch (KIP-903). In Kafka, version 15 adds this tagged field; here,
+    followers send it in version 12."""
 
     replica_id: int = i32(default=-1)
     replica_epoch: int = i64(default=-1)

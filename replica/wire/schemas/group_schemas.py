@@ -1,4 +1,4 @@
-"""Requests of consumers and administrators to the coordinator of a group."""
+"""Requests of consumers and administrators to group coordinators. Also FindCoordinator."""
 
 from __future__ import annotations
 

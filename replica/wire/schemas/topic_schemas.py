@@ -1,4 +1,4 @@
-"""Creation, growth and deletion of topics, configurations, and log directories."""
+"""Topics (CreateTopics, CreatePartitions and DeleteTopics), configurations, and log directories."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Requests of producers to their transaction coordinator, of coordinators to leaders, and of administrators to both.
+"""Requests about transactions: from producers to coordinators, from those to leaders, from administrators to both.
 
-The versions are those in which producers keep their epoch for many transactions. Later versions, in which each
+In the supported versions a producer may use the same epoch for many transactions. Later versions, in which each
 transaction has its own epoch (KIP-890), are not supported.
 """
 

@@ -50,6 +50,12 @@ def sequence_goes_back(s: Scenario, bad: bool) -> None:
 
 
 @breaks(logs.ONCE)
+def sequences_begin_again_at_0(s: Scenario, bad: bool) -> None:
+    s.begin("a1:7/2147483646 b1:7/2147483647", 2)
+    s.has(ONE, f"a1:7/2147483646 b1:7/2147483647 c1:7/{2147483646 if bad else 0}")
+
+
+@breaks(logs.ONCE)
 def producer_id_0_has_sequences(s: Scenario, bad: bool) -> None:
     s.begin("a1:0/0 b1:8/0", 2)
     s.has(ONE, f"a1:0/0 b1:8/0 c1:0/{0 if bad else 1}")

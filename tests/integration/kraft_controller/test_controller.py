@@ -18,11 +18,13 @@ from kraft_controller.core.event_queue import EventFailed, NotController
 from kraft_controller.core.kafka_controller import KafkaController
 from kraft_controller.core.names import BrokerEpoch, BrokerId, TopicPartition
 from kraft_controller.core.state import Assignment, Broker, Endpoint
+from kraft_controller.runtime import controller
 from kraft_controller.runtime.controller import Controller, ControllerEnvironment, Pace, event_of_path
 from kraft_controller.wire import znodes
 
 T0 = TopicPartition("t", 0)
 SECONDS = 240
+PACE = Pace(balance_s=None)
 
 
 class Wires:
@@ -49,12 +51,12 @@ class Wires:
 
 
 class Candidate:
-    def __init__(self, session: zab.Session, number: int) -> None:
+    def __init__(self, session: zab.Session, number: int, pace: Pace) -> None:
         self.session = session
         self.wires = Wires()
         chances = iter(range(1, 10_000))
         environment = ControllerEnvironment(lambda: 1_700_000_000_000, lambda size: next(chances).to_bytes(size))
-        self.controller = Controller(session, BrokerId(number), self.wires, environment, pace=Pace(balance_s=None))
+        self.controller = Controller(session, BrokerId(number), self.wires, environment, pace=pace)
         self.wires.controller = self.controller
         self.scope = trio.CancelScope()
 
@@ -65,7 +67,7 @@ class Candidate:
 
 @asynccontextmanager
 async def cluster(
-    path: Path, candidates: int = 1, brokers: int = 3
+    path: Path, candidates: int = 1, brokers: int = 3, pace: Pace = PACE
 ) -> AsyncIterator[tuple[zab.Session, list[Candidate]]]:
     """A store with the nodes that brokers make, registered brokers, and candidates that run."""
     async with zab.open_store(path) as store, store.session() as session, trio.open_nursery() as nursery:
@@ -76,7 +78,7 @@ async def cluster(
         made = []
         for number in range(1, candidates + 1):
             own = await nursery.start(_session, store)
-            made.append(Candidate(own, number))
+            made.append(Candidate(own, number, pace))
             nursery.start_soon(made[-1].run)
         yield session, made
         nursery.cancel_scope.cancel()
@@ -313,6 +315,30 @@ def test_request_that_fails_the_controller_is_not_retried_at_the_next(
             assert [each.exc_info is not None for each in caplog.records if "resigns" in each.getMessage()] == [True]
             second = await active(candidates)
             assert await second.controller.ask(events.AlterReassignmentsRequested({})) == {}
+
+    run(test)
+
+
+def test_controller_resigns_at_once_if_events_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        too_many = trio.Event()
+
+        async def note_changes(*_: object) -> None:
+            await too_many.wait()
+            raise zab.EventsLost("too many events were not read")
+
+        monkeypatch.setattr(controller, "_note_changes", note_changes)
+        async with cluster(tmp_path, 2, pace=Pace(balance_s=None, pause_s=SECONDS)) as (_, candidates):
+            first = await active(candidates)
+            monkeypatch.undo()
+            too_many.set()
+            while first.controller.active:
+                await trio.sleep(0.01)
+            assert "resigns as the controller: too many events were not read" in caplog.text
+            with trio.fail_after(SECONDS / 8):
+                assert await active(candidates) is not first, "the first one pauses"
 
     run(test)
 

@@ -224,6 +224,29 @@ def test_error_of_the_live_function_is_raised(tmp_path: Path) -> None:
     run(test)
 
 
+def test_store_error_of_the_live_function_is_followed_by_a_pause(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with site(tmp_path) as here, trio.open_nursery() as nursery:
+            began: list[float] = []
+
+            async def live(_: zab.Session) -> None:
+                began.append(trio.current_time())
+                raise zab.Overloaded("too many requests")
+
+            async def twice() -> bool:
+                return len(began) > 1
+
+            await nursery.start(of(here, settings=RegistrationSettings(pause_s=0.5)).run, live)
+            await until(twice)
+            assert began[1] - began[0] >= 0.5
+            assert caplog.messages.count("broker 1 ended its session: too many requests") == 1
+            nursery.cancel_scope.cancel()
+
+    run(test)
+
+
 def test_empty_store_is_prepared_and_named_once(tmp_path: Path) -> None:
     async def test() -> None:
         async with zab.open_store(tmp_path) as store, store.session() as session:

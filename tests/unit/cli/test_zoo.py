@@ -216,9 +216,15 @@ def test_keys_without_effect_are_named_once_with_the_reason(folder: Path) -> Non
 
 
 def test_key_with_the_default_behaviour_causes_no_warning(folder: Path) -> None:
-    assert plan(folder, "electionAlg=3\nforceSync=yes\nsyncEnabled=true\nautopurge.purgeInterval=24\n").warnings == ()
-    (warning,) = plan(folder, "autopurge.purgeInterval=0\n").warnings
-    assert "without effect" in warning
+    assert (
+        plan(
+            folder, "electionAlg=3\nforceSync=yes\nsyncEnabled=true\npreAllocSize=65536\nautopurge.purgeInterval=24\n"
+        ).warnings
+        == ()
+    )
+    for line in ("autopurge.purgeInterval=0", "preAllocSize=64"):
+        (warning,) = plan(folder, f"{line}\n").warnings
+        assert f"{line}: without effect" in warning
 
 
 STRICT = [key for _, keys in SECTIONS for key in keys if key.ignored or key.convert not in (values.text, values.names)]

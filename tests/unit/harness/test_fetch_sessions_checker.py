@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from harness.checkers.oracle_state import Violation
+from harness.checkers.partitions import fetch_sessions
 from harness.checkers.partitions.fetch_sessions import MATCHES, NAMES, READS, FetchSessions, SessionFetch
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.errors import ErrorCode
@@ -27,9 +28,9 @@ LIMITS = FetchSessionLimits(slots_max=1, keep_ms=KEEP_MS)
 class Model:
     """A broker with room for one session. Session 7 is open, with the partitions A and B."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: FetchSessionLimits = LIMITS) -> None:
         self.now = 1_000
-        self.checker = FetchSessions(1, LIMITS, lambda: self.now)
+        self.checker = FetchSessions(1, limits, lambda: self.now)
         self.begins(7)
 
     def begins(self, ident: int, parts: tuple[FetchPartition, ...] = (A, B)) -> None:
@@ -103,6 +104,13 @@ def test_each_request_raises_the_epoch_by_one() -> None:
     model = Model()
     assert model.goes_on(epoch=1) is None
     assert model.goes_on(epoch=2) is None
+
+
+def test_epoch_after_the_greatest_is_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "EPOCH_MAX", 2)
+    model = Model()
+    assert [model.goes_on(epoch) for epoch in (1, 2, 1)] == [None, None, None]
+    assert model.goes_on(epoch=3) == MATCHES
 
 
 def test_request_reads_partitions_of_session() -> None:
@@ -240,6 +248,30 @@ def test_a_request_with_partitions_opens_a_session_if_there_is_room(
     model.checker.accepted(LAST, (A,)).answered(0, [], [])
     results = [result(each) for each in parts]
     assert model.fetched(evolve(BEGIN, parts=parts), [*parts], results, results, ident=0) == violated
+
+
+# -- the sum of partitions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("partitions_max", "violated"), [(2, None), (3, MATCHES)])
+def test_session_that_becomes_too_large_is_closed(partitions_max: int, violated: str | None) -> None:
+    model = Model(evolve(LIMITS, partitions_max=partitions_max))
+    assert model.refused(evolve(NEXT, parts=(A, C)), GONE) == violated
+    if violated is None:
+        assert model.goes_on() == MATCHES
+        model.begins(8)
+
+
+def test_session_that_does_not_grow_is_not_closed() -> None:
+    assert Model(evolve(LIMITS, partitions_max=2)).refused(evolve(NEXT, parts=(A, B)), GONE) == MATCHES
+
+
+@pytest.mark.parametrize(("partitions_max", "violated"), [(2, None), (3, MATCHES)])
+def test_a_request_opens_no_session_if_there_would_be_too_many_partitions(
+    partitions_max: int, violated: str | None
+) -> None:
+    model = Model(evolve(LIMITS, slots_max=2, partitions_max=partitions_max))
+    assert model.fetched(evolve(BEGIN, parts=(C,)), [C], [result(C)], [result(C)], ident=0) == violated
 
 
 # -- responses ---------------------------------------------------------------------------------------------

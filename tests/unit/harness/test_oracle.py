@@ -160,7 +160,7 @@ def test_a_server_that_commits_alone_is_noticed() -> None:
     """Before it steps down, the leader is asked for more, and nobody is there to agree."""
     assert run(ALONE, checkers=[]).valid
     edit = "reached = log_state.ensemble.quorum_zxid(acked)", "reached = max(acked.values())"
-    alone = mutant("alone", "", ("zab.core.leader.commit_accounting:CommitAccounting.reached", *edit))
+    alone = mutant("alone", "", ("zab.core.leader.commit_accounting:CommitAccounting.advance", *edit))
     with planted(alone.edits):
         outcome = run(ALONE, checkers=[])
     assert outcome.invariant == "decides only with a connected quorum"

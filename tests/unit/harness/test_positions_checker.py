@@ -33,6 +33,7 @@ from tests.histories.partitions.led_replica import LedReplica
 WHERE = TopicPartition("data", 0)
 FIRST, SECOND = OffsetAndMetadata(7, metadata="first"), OffsetAndMetadata(5, metadata="second")
 """Two positions of group g. The second one was committed later, though its offset is smaller."""
+RETENTION_MS = 100
 COMMIT = Commit(GroupIdentity("g", "m", 1, "instance"), {WHERE: SECOND})
 
 
@@ -65,7 +66,7 @@ class Scenario(LedReplica):
     def __init__(self, *records: Record) -> None:
         super().__init__(TopicPartition(OFFSETS_TOPIC, 0), records or LOG)
         self.positions = Positions(self.replicas)
-        self.broker.groups = SimpleNamespace(coordinator=coordinator())
+        self.broker.groups = SimpleNamespace(coordinator=coordinator(), retention_ms=RETENTION_MS)
 
     def acknowledges(self, commit: Commit, error: ErrorCode = ErrorCode.NONE) -> None:
         self.positions.answered(self.broker, commit, Committed(dict.fromkeys(commit.positions, error)))
@@ -113,6 +114,13 @@ def test_commit_of_a_newer_generation_follows_it() -> None:
     Scenario(generation(1), position(FIRST), generation(2)).commits(FIRST, 1)
     Scenario(generation(1), position(FIRST)).commits(FIRST, 1)
     Scenario(generation(2, "h"), stored(GroupRecord("g", None)), position(FIRST)).commits(FIRST, 1)
+
+
+def test_deleted_group_begins_its_generations_anew() -> None:
+    deleted = stored(GroupRecord("g", None))
+    Scenario(generation(2), deleted, generation(1), position(FIRST)).commits(FIRST, 1)
+    scenario = Scenario(generation(1), deleted, generation(3), generation(2), position(FIRST))
+    violates(FENCED, lambda: scenario.commits(FIRST, 2))
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -234,6 +242,40 @@ def test_position_may_be_gone_with_its_record(start: int, kept: bool) -> None:
         violates(KEPT, lambda: scenario.shows(None))
     else:
         scenario.shows(None)
+
+
+def expiring(after_ms: int, *later: Record) -> Scenario:
+    """Return a scenario whose acknowledged position was deleted so much later than it was committed."""
+    deleted = position(None)._replace(time=40 + after_ms)
+    scenario = Scenario(generation(1), position(SECOND)._replace(time=40), deleted, *later)
+    scenario.commits(SECOND)
+    return scenario
+
+
+def test_old_position_may_be_deleted() -> None:
+    scenario = expiring(RETENTION_MS)
+    scenario.shows(None)
+    assert scenario.positions.doubtful("g")
+    assert not scenario.positions.doubtful("h")
+    expiring(RETENTION_MS, position(None), position(FIRST, "h")).shows(None)
+
+
+@pytest.mark.parametrize("later", [(), (position(None)._replace(time=40 + RETENTION_MS),)])
+def test_young_position_is_not_deleted(later: tuple[Record, ...]) -> None:
+    scenario = expiring(RETENTION_MS - 1, *later)
+    violates(KEPT, lambda: scenario.shows(None))
+
+
+def test_position_committed_after_the_deletion_is_kept() -> None:
+    scenario = expiring(RETENTION_MS, position(FIRST)._replace(time=40 + RETENTION_MS))
+    scenario.commits(FIRST)
+    violates(KEPT, lambda: scenario.shows(None))
+
+
+def test_deletion_of_an_unknown_position_is_as_good_as_none() -> None:
+    scenario = Scenario(generation(1), position(None))
+    scenario.shows(None)
+    assert scenario.counts == ["positions shown"]
 
 
 def test_unclean_election_may_lose_an_acknowledged_position() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.checkers.oracle_state import Violation
-from harness.checkers.partitions.copies import Key
+from harness.checkers.partitions.copies import Key, records_of
 from harness.checkers.partitions.producers import BY_VALUE, REPLIES, Expected, ProducerModel, Producers, Sent, headers
 from replica.core.errors import ErrorCode
 from replica.core.partitions.partition import Partition
@@ -22,6 +22,8 @@ from tests.unit.replica.storage.logs import MemoryLog, of_producer
 NONE, DISORDER = ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 FENCED = ErrorCode.INVALID_PRODUCER_EPOCH
 KEY = Key(HERE, b"1")
+GREATEST = (1 << 31) - 1
+"""The greatest sequence. After it comes 0."""
 OTHER = of_producer(8, 0, b"a")
 MARKER = control_batch(ControlType.COMMIT, 7, 0, 0, 0)
 
@@ -58,6 +60,10 @@ def model(*batches: bytes, start: int = 0) -> ProducerModel:
         ([of_seven(0)], 2, Expected(DISORDER)),
         ([MARKER], 3, Expected(NONE, 1)),
         ([of_seven(0), MARKER], 1, Expected(NONE, 2)),
+        ([of_seven(GREATEST)], 0, Expected(NONE, 1)),
+        ([of_seven(GREATEST)], 1, Expected(DISORDER)),
+        ([of_seven(GREATEST - 1)], 0, Expected(DISORDER)),
+        ([of_producer(7, GREATEST, b"a", b"b")], 1, Expected(NONE, 2)),
     ],
 )
 def test_whole_log_decides_each_reply(batches: list[bytes], sequence: int, expected: Expected) -> None:
@@ -86,6 +92,12 @@ def test_deleted_batch_may_be_known() -> None:
 )
 def test_new_epoch_or_five_batches_are_all_that_a_leader_knows(batches: list[bytes], epoch: int) -> None:
     assert model(OTHER, *batches, start=1).expects(sent(9, epoch)) == Expected(DISORDER)
+
+
+def test_sequences_of_a_batch_begin_again_at_0() -> None:
+    batch = of_producer(7, GREATEST - 1, b"a", b"b", b"c")
+    assert [record.sequence for _, record in records_of(batch)] == [GREATEST - 1, GREATEST, 0]
+    assert [record.sequence for _, record in records_of(MARKER)] == [-1]
 
 
 # -- replies -----------------------------------------------------------------------------------------------

@@ -111,6 +111,17 @@ def test_session_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     assert modes == [0o600, 0o600]  # and at no moment for others
 
 
+def test_directory_without_cluster_id_does_not_hide_that_of_the_others(tmp_path: Path) -> None:
+    known, old, other = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    claim([known], "cluster", ONE)
+    claim([other], "other", ONE)
+    old.mkdir()
+    (old / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    assert known_cluster([old]) is None
+    assert known_cluster([known, old]) == "cluster"
+    assert known_cluster([known, old, other]) is None
+
+
 def test_unreadable_disk_does_not_count_for_the_identity(tmp_path: Path) -> None:
     good, bad = tmp_path / "a", tmp_path / "b"
     claim([good], "cluster", ONE)

@@ -660,6 +660,36 @@ def test_replica_that_cannot_be_deleted_suspends_the_deletion() -> None:
     assert controller.context.deletion_waits == {"t": "broker 1 could not delete t-0"}
 
 
+def reasons_logged(controller: Controller) -> list[object]:
+    """The reasons for which deletions wait, in the order of the log."""
+    return [dict(message.fields)["why"] for message in controller.messages if message.event == "deletion_waits"]
+
+
+def test_suspended_deletion_logs_its_reason_once() -> None:
+    controller = three()
+    delete(controller)
+    controller.run(controller.term.brokers.replicas_failed(BrokerId(1), [T1, T2]))
+    unusable = "broker 1 cannot use its replica of t-1"
+    assert controller.context.deletion_waits == {"t": unusable}
+    controller.run(controller.term.deletion.process_requests())
+    assert reasons_logged(controller) == [unusable]
+    die(controller, 3)
+    gone = "broker 3, which holds t-0, is not registered"
+    assert controller.context.deletion_waits == {"t": gone}
+    assert reasons_logged(controller) == [unusable, gone]
+
+
+def test_deletion_that_is_ordered_again_at_once_does_not_wait() -> None:
+    controller = three()
+    delete(controller)
+    controller.heard()
+    controller.run(controller.term.brokers.resend_full_state(BrokerId(1)))
+    assert controller.stops() == {(1, f"t-{number}", True) for number in range(3)}
+    come(controller, 2, 8)
+    assert controller.stops() == {(2, f"t-{number}", True) for number in range(3)}
+    assert (controller.context.deletion_waits, reasons_logged(controller)) == ({}, [])
+
+
 def test_deletion_is_refused_if_disabled() -> None:
     controller = three(ControllerSettings(deletion=False))
     controller.store.deletions.append("u")

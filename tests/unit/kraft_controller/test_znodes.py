@@ -146,7 +146,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
         ("state", b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1}', "state: isr is missing"),
         ("state", b'{"version":1,"leader":"x","leader_epoch":0,"controller_epoch":1,"isr":[]}', "state: leader: "),
         ("state", b'{"version":1,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[1,1]}', "listed twice"),
-        ("topic", b'[1]', "/brokers/topics/t: expected an object, not list"),
+        ("topic", b'[1]', "/brokers/topics/t: expected a JSON object, not list"),
         ("topic", b'{"version":0,"partitions":{}}', "version 0 is too old; the oldest supported one is 1"),
         ("topic", b'{"version":3,"partitions":{"0":[]}}', "partition 0 has no replicas"),
         ("topic", b'{"version":3,"partitions":{"-1":[1]}}', "partitions: -1 is not a valid partition"),

@@ -32,7 +32,7 @@ class Member:
 
     def __init__(self) -> None:
         self.bell = Wakeup()
-        self.socket_reader = EpollReader(self.bell)
+        self.socket_reader = EpollReader(self.bell, self.turn)
         self.done: list[str] = []
         self.waits = False
         """The next turn cannot be finished by a call."""
@@ -52,7 +52,7 @@ class Member:
 async def running() -> AsyncIterator[Member]:
     async with trio.open_nursery() as nursery:
         member = Member()
-        member.socket_reader.open(nursery, member.turn)
+        member.socket_reader.open(nursery)
         nursery.start_soon(member.answer)
         yield member
         nursery.cancel_scope.cancel()
@@ -125,8 +125,8 @@ async def test_wakeup_during_a_turn_is_answered_by_the_task() -> None:
                 member.bell.ring()
                 return True
 
-            socket_reader = EpollReader(member.bell)
-            socket_reader.open(nursery, turn)
+            socket_reader = EpollReader(member.bell, turn)
+            socket_reader.open(nursery)
             nursery.start_soon(socket_reader.receive, one, 100, until_end(member))
             await settled()
             other.send(b"a")

@@ -220,6 +220,18 @@ def test_oldest_partial_requests_are_cut_above_the_limit() -> None:
     assert cut == [0], "a complete request counts no more"
 
 
+def test_client_that_stalls_is_cut_before_one_that_completes_requests() -> None:
+    memory, limits = ListenerMemory(), ConnectionLimits(waiting_bytes_total_max=100)
+    cut: list[str] = []
+    busy = ClientConnection(limits, memory, None, lambda: cut.append("busy"))
+    stalled = ClientConnection(limits, memory, None, lambda: cut.append("stalled"))
+    busy.receive([], 40)
+    stalled.receive([], 40)
+    busy.receive([b"whole"], 61)
+    assert cut == ["stalled"]
+    assert memory.partial_requests.bytes == 61
+
+
 def test_fetch_responses_shrink_with_unsent_bytes_of_all_connections() -> None:
     memory = ListenerMemory()
     total = 32 << 20

@@ -52,14 +52,34 @@ def test_append_begins_new_segment(change: dict[str, int], rolls: bool) -> None:
         "indexes_are_full": False,
     }
     settings = config(segment_bytes="1000", segment_ms=str(HOUR))
-    assert must_roll(settings, **(fits | change)) is rolls  # type: ignore[arg-type]
+    assert must_roll(settings, 0.0, **(fits | change)) is rolls  # type: ignore[arg-type]
 
 
-def test_jitter_shortens_life_of_active_segment() -> None:
+@pytest.mark.parametrize(
+    ("jitter_ms", "draw", "age_max"),
+    [(0, 0.9, 1000), (300, 0.0, 1000), (300, 0.5, 850), (300, 0.999, 701), (5000, 0.0, 1000), (5000, 0.5, 500)],
+)
+def test_jitter_shortens_life_of_active_segment_by_a_random_part(jitter_ms: int, draw: float, age_max: int) -> None:
+    settings = config(segment_ms="1000", segment_jitter_ms=str(jitter_ms))
+    assert not is_roll_due(settings, draw, 0, age_max)
+    assert is_roll_due(settings, draw, 0, age_max + 1)
+    assert not is_roll_due(settings, draw, -1, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("policy", "lag_ms", "age_max"),
+    [("compact", 400, 400), ("compact,delete", 400, 400), ("compact", 2000, 1000), ("delete", 400, 1000)],
+)
+def test_compaction_lag_limits_age_of_active_segment(policy: str, lag_ms: int, age_max: int) -> None:
+    settings = config(segment_ms="1000", max_compaction_lag_ms=str(lag_ms), cleanup_policy=policy)
+    assert not is_roll_due(settings, 0.0, 0, age_max)
+    assert is_roll_due(settings, 0.0, 0, age_max + 1)
+
+
+def test_append_rolls_earlier_by_the_jitter() -> None:
     settings = config(segment_ms="1000", segment_jitter_ms="300")
-    assert not is_roll_due(settings, 0, 700)
-    assert is_roll_due(settings, 0, 701)
-    assert not is_roll_due(settings, -1, 10_000)
+    assert not must_roll(settings, 0.5, 500, 0, 0, 500, 9, 850, indexes_are_full=False)
+    assert must_roll(settings, 0.5, 500, 0, 0, 500, 9, 851, indexes_are_full=False)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,14 @@ def test_keys_without_effect_are_named() -> None:
     assert made.config.partitions == 2
 
 
+def test_preallocation_of_segments_is_named_as_without_effect() -> None:
+    assert plan("log.preallocate=false").warnings == ()
+    [warning] = plan("log.preallocate=true").warnings
+    assert warning.endswith("log.preallocate=true: without effect: segment files grow as records are appended")
+    with pytest.raises(BadConfig, match="log.preallocate=maybe"):
+        plan("log.preallocate=maybe")
+
+
 @pytest.mark.parametrize(
     ("wrong", "right"),
     [
@@ -402,6 +410,7 @@ def test_synonyms_are_those_that_kafka_lists() -> None:
     for name, broker, usual in (
         ("message.downconversion.enable", "log.message.downconversion.enable", "true"),
         ("message.format.version", "log.message.format.version", "3.0-IV1"),
+        ("preallocate", "log.preallocate", "false"),
         ("min.insync.replicas", "min.insync.replicas", "1"),
         ("cleanup.policy", "log.cleanup.policy", "delete"),
     ):

@@ -50,6 +50,8 @@ def test_any_tls_client_may_command_if_no_certificate_is_required(stores: Path) 
     [half_open] = warned(*tls(stores, "ssl.client.auth=requested"))
     assert "server.properties:6: ssl.client.auth=requested: any client that reaches listener CONTROLLER" in half_open
     assert warned(*tls(stores, "ssl.client.auth=required")) == []
+    [open_acls] = warned(*tls(stores, AUTHORIZER, "allow.everyone.if.no.acl.found=true"))
+    assert "any client that reaches listener CONTROLLER" in open_acls
     assert warned(*PLAIN, USERS) == [], "where all is plain nobody has asked for more"
 
 

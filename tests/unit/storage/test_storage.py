@@ -35,6 +35,20 @@ def begun(settings: StorageSettings = ROOMY, epoch: int = 1) -> tuple[MemoryDisk
     return disk, storage
 
 
+@pytest.mark.parametrize("capacity", [8 << 20, 17 << 20])
+def test_disk_without_room_for_the_first_log_file_is_refused_at_the_start(capacity: int) -> None:
+    disk = MemoryDisk()
+    disk.capacity = capacity
+    storage, _ = Storage.open(disk)
+    before = disk.list()
+    if capacity < 16 << 20:
+        with pytest.raises(StorageError, match="No space left on device .* A log file takes 16,777,216 bytes"):
+            storage.check_room()
+    else:
+        storage.check_room()
+    assert disk.list() == before
+
+
 def reopened(disk: MemoryDisk, settings: StorageSettings = ROOMY) -> tuple[Storage, Recovered]:
     disk.crash()
     return Storage.open(disk, settings)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cost.meter import steps
-from tests.unit.store.support import BOB, Client, Leader, dump, follower_of, leader
+from tests.unit.store.support import ALICE, BOB, Client, Leader, dump, follower_of, leader
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
@@ -15,9 +15,10 @@ FULL = ErrorCode.QUOTA_EXCEEDED
 ENFORCED = StoreSettings(enforce_quota=True)
 
 
-def limited(limits: bytes, settings: StoreSettings = ENFORCED) -> Leader:
+def limited(limits: bytes, settings: StoreSettings = ENFORCED, store: Store | None = None) -> Leader:
     """/q, where /q/a holds three bytes."""
-    it = leader(settings)
+    it = Leader(settings, store)
+    it.open_sessions(ALICE, BOB)
     it.create("/q")
     it.create("/q/a", b"xxx")
     it.create("/zookeeper/quota/q")
@@ -101,9 +102,14 @@ def test_hard_limits() -> None:
 
 @pytest.mark.parametrize("enforced", [False, True])
 def test_exceeded_limits_are_reported(enforced: bool) -> None:
-    it = limited(b"count=2,bytes=0=;byteHardLimit=9", StoreSettings(enforce_quota=enforced))
     reported: list[tuple[ExceededLimit, bool]] = []
-    it.store.report_exceeded = lambda exceeded, refused: reported.append((exceeded, refused))
+
+    class Reporting(Store):
+        def limit_exceeded(self, exceeded: ExceededLimit, refused: bool) -> None:
+            reported.append((exceeded, refused))
+
+    settings = StoreSettings(enforce_quota=enforced)
+    it = limited(b"count=2,bytes=0=;byteHardLimit=9", settings, Reporting(settings))
     it.set("/q/a", b"12345")
     assert reported == [], "a hard limit takes the place of the soft one"
     assert it.error(Op.CREATE, "/q/b", b"54321", OPEN, 0) == (FULL if enforced else 0)

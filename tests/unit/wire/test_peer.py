@@ -197,7 +197,7 @@ def test_a_batch_arrives_as_the_bytes_that_were_packed() -> None:
 
 
 @given(st.sampled_from(Channel), st.binary(max_size=60))
-@settings(derandomize=True, max_examples=2000)
+@settings(derandomize=True, max_examples=1000)
 def test_noise_yields_only_wire_errors(channel: Channel, noise: bytes) -> None:
     with suppress(WireError):
         decode(channel, noise)
@@ -232,7 +232,7 @@ plain = st.recursive(
 
 
 @given(st.sampled_from(shapes), st.lists(plain, max_size=7))
-@settings(derandomize=True, max_examples=2000)
+@settings(derandomize=True, max_examples=1000)
 def test_wrong_types_yield_only_wire_errors(case: tuple[Channel, Any], values: list[Any]) -> None:
     channel, shape = case
     try:

@@ -1,4 +1,7 @@
-"""Expected failures of a command: one line on stderr and an exit status, never a traceback."""
+"""Expected failures of a command: one line on stderr and an exit status, never a traceback.
+
+`standard_streams` handles failures of standard output and standard error themselves.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +64,6 @@ def report_failures(command: Callable[P, T]) -> Callable[P, T]:
             return command(*arguments, **options)
         except ConfigError as error:
             raise Misused(str(error)) from error
-        except BrokenPipeError:
-            raise  # click ends the command without a message: the reader of its output has closed the pipe
         except (ZabError, OSError) as error:
             raise Failed(str(error)) from error
 

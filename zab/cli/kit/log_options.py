@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from zab.host.logs import TextFormatter
+from zab.host.logs import TextFormatter, shown
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
@@ -37,6 +37,12 @@ def log_to_stderr(level: str, form: str = "text") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def log_event(event: str, level: int = logging.INFO, /, **fields: str) -> None:
+    """Log an event of the whole process."""
+    line = " ".join(f"{key}={shown(value)}" for key, value in fields.items())
+    logging.getLogger("zab").log(level, "%s %s", event, line, extra={"event": event, "fields": fields})
 
 
 def level_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import click
 from attrs import frozen
 
-from zab.cli.kit.failures import DONE, FAILED, INTERRUPTED, Misused
+from zab.cli.kit.failures import DONE, INTERRUPTED, Misused
+from zab.cli.kit.standard_streams import with_standard_streams
 
 
 @frozen
@@ -63,18 +64,18 @@ def run_program(program: click.Group, name: str, arguments: Sequence[str]) -> in
 
     Wrong usage is reported as click reports it, and a failure of the command in one line that begins with the command.
     """
+    return with_standard_streams(partial(_run, program, name, list(arguments)))
+
+
+def _run(program: click.Group, name: str, arguments: list[str]) -> int:
     try:
-        code = program.main(list(arguments), prog_name=name, standalone_mode=False)
-        sys.stdout.flush()
+        code = program.main(arguments, prog_name=name, standalone_mode=False)
     except click.UsageError as error:
         error.show()
         return error.exit_code
     except click.ClickException as error:
         print(f"{name} {arguments[0]}: {error.message}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # the reader of the output has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
     except click.Abort:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED

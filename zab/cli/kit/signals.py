@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -10,7 +9,7 @@ import socket
 import click
 import trio
 
-from zab.host.logs import shown
+from zab.cli.kit.log_options import log_event
 
 
 async def stop_on_signal(
@@ -29,18 +28,12 @@ async def stop_on_signal(
             name = signal.Signals(number).name
             if number == signal.SIGHUP and survives_hangup:
                 why = "the configuration is read only at the start: restart this server to apply changes"
-                _say("signal_ignored", signal=name, why=why)
+                log_event("signal_ignored", signal=name, why=why)
                 continue
-            _say("ended", by=name)
+            log_event("ended", by=name)
             notify_systemd("STOPPING=1")
             scope.cancel()
             return
-
-
-def _say(event: str, /, **fields: str) -> None:
-    """Log an event of the whole process."""
-    line = " ".join(f"{key}={shown(value)}" for key, value in fields.items())
-    logging.getLogger("zab").info("%s %s", event, line, extra={"event": event, "fields": fields})
 
 
 def notify_systemd(word: str) -> None:

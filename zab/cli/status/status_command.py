@@ -318,6 +318,7 @@ def status(
     Exit status:  0  healthy
                   1  degraded: it serves, but a server is missing or something is wrong
                   2  down: no server serves, or none answers; also wrong usage
+                 74  stdout cannot be written: the health is unknown to the reader
                 130  interrupted by Ctrl-C
     """
     if wanted is not None and watch:

@@ -45,6 +45,8 @@ from zab.wire.disk_files import VERSION_DIRECTORY
 
 TICK_MS: Final = 3_000
 """ZooKeeper's default for `tickTime`."""
+PRE_ALLOC_KB: Final = 65_536
+"""ZooKeeper's default for `preAllocSize`."""
 _OF_AN_ENSEMBLE: Final = {
     "initLimit": ("ticks to connect to the elected leader", Settings().init_limit),
     "syncLimit": ("ticks after which a silent peer is disconnected", Settings().sync_limit),
@@ -275,6 +277,10 @@ def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any
         source.warn("audit.file", "without effect: audit.enable is not on")
     if source.value("preAllocSize", 1) == 0:
         groups.setdefault("storage", {})["preallocate"] = False
+    elif source.value("preAllocSize", PRE_ALLOC_KB) != PRE_ALLOC_KB:
+        source.warn(
+            "preAllocSize", "without effect: the whole of each log file is reserved (txnLogSizeLimitInKb); 0: nothing"
+        )
     if source.value("autopurge.purgeInterval", 1) == 0:
         source.warn("autopurge.purgeInterval", "without effect: superfluous snapshots and logs are always purged")
     limits = groups.setdefault("limits", {})

@@ -33,7 +33,7 @@ class CommitAccounting:
         self.joint: tuple[Ensemble, Zxid] | None = None
         """The former membership, and the last zxid that needs a quorum of it; None if no zxid does."""
 
-    def reached(self) -> Zxid | None:
+    def advance(self) -> Zxid | None:
         """Return the newest zxid that can be committed now, or None if there is none after the committed one.
 
         Also end `joint` once a quorum of the former membership has acknowledged the last zxid that needs it.

@@ -237,17 +237,20 @@ class LeaderBroadcast(LeaderPhase):
     def _count(self) -> None:
         """Commit everything that a quorum of each applicable membership has on disk."""
         commits = self._commits
-        reached = commits.reached()
+        reached = commits.advance()
         while reached is not None:
             # This commit may put another membership into force, under which later zxids may be committed, too.
             again = commits.asks_others
             left = self._commit(reached)
             if left or not (again or commits.joint is not None):
                 return
-            reached = commits.reached()
+            reached = commits.advance()
 
     def _commit(self, zxid: Zxid) -> bool:
         """Commit up to `zxid` and notify the learners. Return whether that ended the attempt to lead.
+
+        This is the end of phase 3 of the ZAB paper, with two messages of ZooKeeper that the paper lacks:
+        CommitAndActivate is its COMMITANDACTIVATE of reconfigurations, Inform its INFORM for observers.
 
         A follower receives Commit, or CommitAndActivate for a membership change. An observer receives transactions only
         when they are committed, as Inform or InformAndActivate. For uncommitted transactions that its synchronization

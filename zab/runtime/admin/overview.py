@@ -65,8 +65,8 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
     }
 
 
-def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) -> dict[str, Any]:
-    """Return one member's entry. `told` is the age and the content of its last status report; None without one."""
+def _member(server: ServerRuntime, sid: int, reported: tuple[int, Report] | None) -> dict[str, Any]:
+    """Return one member's entry. `reported` is the age and the content of its last status report; None without one."""
     status = server.member.status()
     member = status.ensemble.by_id[sid]  # type: ignore[index]  # a `ServerId`
     placed = {
@@ -76,7 +76,7 @@ def _member(server: ServerRuntime, sid: int, told: tuple[int, Report] | None) ->
         "role": member.role.value,
         "leads": status.role.leader == sid,
     }
-    age_ms, report = told or (None, Report())
+    age_ms, report = reported or (None, Report())
     connected = takes_part(member.id, status, age_ms, report.epoch)
     return {
         **placed,

@@ -157,8 +157,8 @@ class Audit:
     def _write(self, outcome: str, **fields: str) -> None:
         level = logging.ERROR if outcome == "failure" else logging.INFO
         if self._logger.isEnabledFor(level):
-            told = [f"{key}={_line(value)}" for key, value in fields.items() if value]
-            self._logger.log(level, "%s", "\t".join((*told, f"result={outcome}")))
+            shown = [f"{key}={_line(value)}" for key, value in fields.items() if value]
+            self._logger.log(level, "%s", "\t".join((*shown, f"result={outcome}")))
 
 
 def _line(text: str) -> str:

@@ -80,19 +80,19 @@ class InProcessSession(Session):
         self._caller = ClientAuthentication(server.settings, HERE)
         self._cxid = 0
         self._order = RequestOrder(server.clients)
-        self._heard_at = asked_at
+        self._last_received_at = asked_at
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id:#x}, {self.state.value}>"
 
     @property
-    def heard_at(self) -> float:
+    def last_received_at(self) -> float:
         """The time at which the creation of the session, or its last completed `sync`, began.
 
         A leader has certainly answered these. Other requests do not renew this time: a read proves nothing, because the
         server may follow a deposed leader without noticing.
         """
-        return self._heard_at
+        return self._last_received_at
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -154,7 +154,7 @@ class InProcessSession(Session):
             if not self._order.is_clear:
                 await self._in_order(op, lambda: None)
             await self._server.member.barrier(SessionTracker.sign_of(self.id))
-            self._heard_at = max(self._heard_at, asked_at)
+            self._last_received_at = max(self._last_received_at, asked_at)
             return fields[0]
         if self._order.is_clear:
             error, value = self._read_now(op, fields, watch)

@@ -86,20 +86,12 @@ class ServerRuntime:
         """Notified whenever `clients.ready` may have changed."""
         self.membership = ServerMembership(member, ConfigNode(member.me, machine, settings))
         machine.observe(self, member.environment.in_loop)
-        machine.report_exceeded = self._warn_of_quota
         member.on_leader_message(self._on_leader_message)
         member.on_member_message(self.sampler.on_reports)
 
     def __repr__(self) -> str:
         port = "" if self.ports.client is None else f", clients at port {self.ports.client}"
         return f"<StoreServer {self.me} at {self.member.path}, {self.readiness.over or self.mode}{port}>"
-
-    def _warn_of_quota(self, exceeded: ExceededLimit, refused: bool) -> None:
-        path = exceeded.path[:QUOTA_CHARS_SHOWN]
-        self.log.warn_rate_limited(
-            "quota_exceeded", (path, exceeded.key), cause="clients", path=path, limit=exceeded.key,
-            allowed=exceeded.limit, wanted=exceeded.wanted, refused=refused,
-        )  # fmt: skip
 
     # -- sessions in this process -----------------------------------------------------------------------------------
 
@@ -217,6 +209,13 @@ class ServerRuntime:
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
         self.clients.session_closes(session, owned)
+
+    def limit_exceeded(self, exceeded: ExceededLimit, refused: bool) -> None:
+        path = exceeded.path[:QUOTA_CHARS_SHOWN]
+        self.log.warn_rate_limited(
+            "quota_exceeded", (path, exceeded.key), cause="clients", path=path, limit=exceeded.key,
+            allowed=exceeded.limit, wanted=exceeded.wanted, refused=refused,
+        )  # fmt: skip
 
     def restore_begins(self) -> None:
         self.clients.restore_begins()

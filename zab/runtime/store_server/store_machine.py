@@ -14,6 +14,7 @@ from zab.host.collector import pass_all_by, pass_by, spare, undisturbed
 from zab.runtime.environment import REAL_ENVIRONMENT
 from zab.store import transactions
 from zab.store.apply import Handler, Result
+from zab.store.quota import ExceededLimit
 from zab.store.request_preparer import Reconfigure, no_reconfiguration
 from zab.store.server_watches import Watcher
 from zab.store.store import Store
@@ -57,6 +58,9 @@ class Observer(Protocol):
     def session_closes(self, session: int, owned: Iterable[str]) -> None:
         """Called when a session with ephemeral nodes is about to close; `owned` are their paths."""
 
+    def limit_exceeded(self, exceeded: ExceededLimit, refused: bool) -> None:
+        """Called at the leader if a request exceeds a limit of a quota."""
+
     def restore_begins(self) -> None: ...
     def restore_ended(self) -> None: ...
 
@@ -93,6 +97,10 @@ class StoreMachine(Store):
         self._changed = None
         for kind in (transactions.CREATE_SESSION, transactions.ATTACH_SESSION, transactions.CLOSE_SESSION):
             self.wrap_handler(kind, partial(self._observed, closes=kind == transactions.CLOSE_SESSION))
+
+    def limit_exceeded(self, exceeded: ExceededLimit, refused: bool) -> None:
+        if self.observer is not None:
+            self.observer.limit_exceeded(exceeded, refused)
 
     def _observed(self, handler: Handler, *, closes: bool) -> Handler:
         def observed(zxid: int, txn: bytes) -> Result:

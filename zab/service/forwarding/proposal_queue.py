@@ -250,7 +250,7 @@ class ProposalQueue:
         return len(prepared)
 
     def _prepare(self, node: Proposer, now_ms: int) -> None:
-        """Prepare requests for one batch of proposals.
+        """Prepare requests for one batch of proposals, as ZooKeeper's PrepRequestProcessor prepares one request.
 
         The zxid of each transaction is known in advance, because nothing else is proposed in between. A request whose
         preparation fails, or whose transaction does not fit into a frame, is refused; the leader continues. Stop early

@@ -61,7 +61,7 @@ class RequestPath:
         self.intake = LeaderIntake(node, self.queue, self.barriers, pending, limits, wall_ms)
         self.forwarder = RequestForwarder(pending, limits)
         self.changes = MembershipChanges()
-        self.side_channel = SideChannel(node, links, on_leader_message, on_member_message)
+        self.side_channel = SideChannel(node, links, lambda: self._leadership, on_leader_message, on_member_message)
         self.handlers: Mapping[type[Any], RelayHandler] = {
             Forward: lambda link, message, now: self.intake.on_forward(link, message),
             CatchUpRequest: lambda link, message, now: self.intake.on_catch_up_request(link, message),
@@ -133,7 +133,7 @@ class RequestPath:
             self.changes.leadership_over()
         if found is None or found.link is not None:
             self.intake.end()
-        self._leadership = self.side_channel.leadership = found
+        self._leadership = found
         if found is None:
             return
         if found.link is None:

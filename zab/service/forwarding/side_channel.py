@@ -23,25 +23,26 @@ class SideChannel:
         self,
         node: Node,
         links: LearnerLinks,
+        leadership: Callable[[], Leadership | None],
         on_leader_message: MessageHandler = ignore_message,
         on_member_message: MessageHandler = ignore_message,
     ) -> None:
-        """Set the handlers of messages that arrive at this server.
+        """Send messages by the leadership in force, which `leadership` returns.
 
         `on_leader_message` takes messages to this server as the leader, `on_member_message` messages from its leader.
         """
-        self.leadership: Leadership | None = None
-        """The leadership in force, or None. `RequestPath` sets it."""
         self._node = node
         self._links = links
+        self._leadership = leadership
         self._on_leader_message = on_leader_message
         self._on_member_message = on_member_message
 
     def tell_leader(self, body: bytes) -> bool:
         """Send a message to the leader. Return False if there is no leader: then the message is lost."""
-        if self.leadership is None:
+        leadership = self._leadership()
+        if leadership is None:
             return False
-        link = self.leadership.link
+        link = leadership.link
         if link is None:
             self._on_leader_message(body)
         else:
@@ -50,7 +51,8 @@ class SideChannel:
 
     def tell_members(self, body: bytes) -> bool:
         """Send a message to all synced learners. Return False, and send nothing, if this server does not lead."""
-        if self.leadership is None or self.leadership.link is not None:
+        leadership = self._leadership()
+        if leadership is None or leadership.link is not None:
             return False
         frame = encode(MemberMessage(body))
         for sid in self._node.synced:
@@ -64,5 +66,6 @@ class SideChannel:
             self._on_leader_message(message.body)
 
     def on_member_message(self, link: LearnerLink, message: MemberMessage) -> None:
-        if self.leadership is not None and self.leadership.link is link:
+        leadership = self._leadership()
+        if leadership is not None and leadership.link is link:
             self._on_member_message(message.body)

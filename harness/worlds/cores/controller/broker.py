@@ -5,7 +5,7 @@ Its own actions go through `later`: they are dropped if the process has ended, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from random import Random
 from typing import Any, Final
 
@@ -29,6 +29,8 @@ from kraft_controller.wire import znodes
 
 CHECK_MS: Final = 40
 """The period of the check of its followers."""
+PIECE_US: Final = 500
+"""The pause between two pieces of a command."""
 RETRY_MS: Final = 30
 """The pause before it checks again whether its last registration has ended, or whether it reaches the store."""
 
@@ -236,7 +238,21 @@ class Broker:
     # -- commands ----------------------------------------------------------------------------------------
 
     def receive(self, numbered: Numbered, answered: Callable[[Answer], None]) -> None:
-        self.later(0, lambda: answered(self.commands.handle(numbered)))
+        def begin() -> None:
+            pieces = self.commands.handle_in_pieces(numbered)
+            next(pieces)
+            self._handle(pieces, answered)
+
+        self.later(0, begin)
+
+    def _handle(self, pieces: Generator[None, None, Answer], answered: Callable[[Answer], None]) -> None:
+        """Execute the next piece of a command, and the others later. A command with few partitions has one piece."""
+        try:
+            next(pieces)
+        except StopIteration as end:
+            answered(end.value)
+        else:
+            self.later(PIECE_US, lambda: self._handle(pieces, answered))
 
     def _apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
         self._record_command(command)

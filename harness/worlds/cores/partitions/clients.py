@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from attrs import define
 
+from harness.checkers.partitions.copies import sequence_after
 from harness.checkers.partitions.producers import BATCHES
 from harness.checkers.partitions.stability import visible
 from harness.checkers.transactions import Read
@@ -47,6 +48,8 @@ BREAKS_US: Final = 60_000
 """The longest time from the request until the connection breaks."""
 ANEW: Final = 0.9
 """The probability in any run that an acknowledged batch arrives once more at a new leader."""
+FIRST_SEQUENCE: Final = 0
+"""The sequence of the first batch of a producer id. After 2**31 - 1 comes 0."""
 OUT_OF_ORDER: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
@@ -116,7 +119,7 @@ class Producer(Party):
 
     def _begin(self) -> None:
         self._id = self.world.new_producer() if self.numbered else -1
-        self._sequence = 0
+        self._sequence = FIRST_SEQUENCE
         self._stored: deque[Batch] = deque(maxlen=BATCHES)
         """The last acknowledged batches, of which a leader recognizes duplicates."""
 
@@ -131,7 +134,7 @@ class Producer(Party):
                 self._made += 1
                 values.append(b"%d.%s.%d" % (self.number, self.acks.encode(), self._made))
             self._line.append(Batch(values, self._sequence))
-            self._sequence += len(values)
+            self._sequence = sequence_after(self._sequence, len(values))
             self.world.counted("batches given")
         self._pump()
 
@@ -261,7 +264,7 @@ class Producer(Party):
         for batch in self._line:
             batch.under_way = False
             batch.sequence = self._sequence
-            self._sequence += len(batch.values)
+            self._sequence = sequence_after(self._sequence, len(batch.values))
 
 
 class Consumer(Party):

@@ -12,9 +12,10 @@ from harness.checkers.partitions.fetch_sessions import FetchSessions, SessionFet
 from kraft_controller.core.names import BrokerId
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetching.fetch_context import FetchContext, fetch_context
-from replica.core.fetching.fetch_session_cache import EPOCH_MAX, NO_SESSION, FetchSessionCache, FetchSessionLimits
+from replica.core.fetching.fetch_session_cache import NO_SESSION, FetchSessionCache, FetchSessionLimits
 from replica.core.replica_messages import CONSUMER, Fetch, Fetched, FetchPartition
 
+IDS_MAX: Final = (1 << 31) - 1
 LIMITS: Final = FetchSessionLimits(slots_max=2, keep_ms=400)
 """So few sessions that they are evicted now and then."""
 
@@ -45,7 +46,7 @@ class ConsumerSessions:
     def __init__(self, broker: Host, random: Random) -> None:
         """`random` draws the ids. It outlives the process, so that a restarted broker does not repeat them."""
         self._broker = broker
-        self._sessions = FetchSessionCache(lambda: 1 + int(random.random() * EPOCH_MAX), LIMITS)
+        self._sessions = FetchSessionCache(lambda: 1 + int(random.random() * IDS_MAX), LIMITS)
         self._checker = FetchSessions(broker.id, LIMITS, broker.clock)
 
     def fetch(self, asked: SessionFetch, answer: Callable[[SessionAnswer], None]) -> None:

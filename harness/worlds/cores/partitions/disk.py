@@ -23,7 +23,7 @@ from replica.storage.unified_log import UnifiedLog
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
 """The call that fails, by the name of the error in a script."""
 CLUSTER: Final = "harness"
-SETTINGS: Final = ManagerSettings(closing_threads=0)
+MANAGER: Final = ManagerSettings(closing_threads=0)
 COMPACTING: Final[Mapping[str, Any]] = {
     "cleanup_policy": ("compact",),
     "min_cleanable_dirty_ratio": 0.01,
@@ -43,7 +43,7 @@ class Disk:
         self.files = memory_directory()
         self._random = random
         self._deleted = deleted
-        self.logs: LogManager = LogManager([], self._config_of, SETTINGS)
+        self.logs: LogManager = LogManager([], self._config_of, MANAGER)
 
     def _config_of(self, topic: str) -> LogConfig:
         return evolve(self.config, **COMPACTING) if topic in COMPACTED else self.config
@@ -52,7 +52,7 @@ class Disk:
 
     def load(self) -> bool:
         """Load the logs for a new process. Return False if the disk fails."""
-        logs = LogManager([self.files], self._config_of, SETTINGS)
+        logs = LogManager([self.files], self._config_of, MANAGER)
         try:
             logs.load(self.me, CLUSTER)
         except StorageFailure:
@@ -110,6 +110,7 @@ class Disk:
             if (done := self.logs.clean_one(now_ms, plain)) is not None:
                 cleaned = TopicPartition(*done[0])
             self.logs.delete_due_files(now_ms)
+            self.logs.unload()
             if checkpoint:
                 self.keep_high_watermarks(watermarks)
                 self.logs.checkpoint()

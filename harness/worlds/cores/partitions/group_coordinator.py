@@ -28,6 +28,7 @@ class Groups(CoordinatorHost):
         super().__init__(broker)
         self._ids = 0
         self.replies = GroupReplies(broker.id, self._term_of)
+        self.retention_ms = SETTINGS.offsets_retention_ms
         self.coordinator = GroupCoordinator(SETTINGS, broker.clock(), self._new_id, group_records.topics_of)
 
     def _new_id(self) -> str:

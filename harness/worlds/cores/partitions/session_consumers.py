@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from harness.checkers.partitions.fetch_sessions import SessionFetch
+from harness.checkers.partitions.fetch_sessions import SessionFetch, epoch_after
 from harness.worlds.cores.partitions.clients import ANSWER_US, POLL_MS, Consumer
 from harness.worlds.cores.partitions.consumer_sessions import SessionAnswer
 from harness.worlds.cores.partitions.simulator import FETCH_BYTES, PartitionsSimulator
@@ -182,7 +182,7 @@ class Connection:
             case "late":
                 return asked, 1 + (wait_us if random.random() < 0.5 else 0)
             case "out of order" if asked.epoch != BEGIN:  # as if the request before it was lost on its way
-                return evolve(asked, epoch=asked.epoch + 1), 0
+                return evolve(asked, epoch=epoch_after(asked.epoch)), 0
             case "final":
                 return evolve(asked, epoch=END, parts=tuple(wanted.values()), forgotten=()), 0
             case "with a repeated partition" if asked.parts:
@@ -245,7 +245,7 @@ class Connection:
             self._epoch = BEGIN
             return
         self._ident = answer.ident
-        self._epoch = asked.epoch + 1 if answer.ident else BEGIN
+        self._epoch = epoch_after(asked.epoch) if answer.ident else BEGIN
         results = {result.where: result for result in answer.results}
         for consumer in reader.consumers:
             result = results.get(consumer.where)

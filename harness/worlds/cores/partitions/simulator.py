@@ -39,32 +39,37 @@ FETCH_BYTES: Final = 400
 """The size of a few batches, so that a lagging follower needs several fetches."""
 
 
+REPLICAS: Final = ReplicaSettings(
+    fetch_wait_ms=100,
+    fetch_backoff_ms=30,
+    isr_backoff_ms=40,
+    isr_quiet_ms=40,
+    isr_late_ms=400,
+    partition_bytes_max=FETCH_BYTES,
+)
+LOGS: Final = LogConfig(index_interval_bytes=200, flush_ms=FLUSH_MS, file_delete_delay_ms=0)
+"""The settings that `Replication` does not have."""
+
+
 def replicated(script: Script) -> Replicated:
     """Return the replication settings of a script: those of its last `Replication`, or the default."""
     given = [op for op in script.ops if isinstance(op, Replication)]
     chosen = given[-1] if given else Replication(0)
     return Replicated(
-        ReplicaSettings(
+        evolve(
+            REPLICAS,
             lag_time_max_ms=chosen.lag_ms,
             min_insync=chosen.in_sync,
             sync_writes=chosen.durability == "before",
             follower_reads=chosen.reads == "anybody",
-            fetch_wait_ms=100,
-            fetch_backoff_ms=30,
-            isr_backoff_ms=40,
-            isr_quiet_ms=40,
-            isr_late_ms=400,
-            partition_bytes_max=FETCH_BYTES,
             fetch_diverges=chosen.truncation == "fetched",
         ),
-        LogConfig(
+        evolve(
+            LOGS,
             segment_bytes=script.knobs.segment_bytes,
-            index_interval_bytes=200,
-            flush_ms=FLUSH_MS,
             flush_messages=1 if chosen.durability == "each" else LONG_MAX,
             retention_bytes=chosen.retention_bytes or UNBOUNDED,
             retention_ms=chosen.retention_ms or UNBOUNDED,
-            file_delete_delay_ms=0,
         ),
         durable=chosen.durability != "cache",
         anywhere=chosen.reads == "anybody",

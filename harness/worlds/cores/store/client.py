@@ -40,6 +40,8 @@ EARLIER_MAX: Final = 4
 """The number of abandoned sessions that an impolite client keeps."""
 IMPOLITE_LAST: Final = 0.7
 """The probability that an impolite client presents its last abandoned session, and not another one."""
+UNREAD: Final = ("requests_max", "requests_total_max")
+"""The constants above which a server does not even read pings."""
 _WATCHER: Final = IgnoringWatcher()
 
 
@@ -286,6 +288,8 @@ class Client:
         """Check that the server has a reason for its silence since the first ping after its last message."""
         world = self.world
         if self._alive is None or self._alive.unanswered_at is None or world.script.knobs.open_requests:
+            return
+        if any(each.name in UNREAD for each in world.script.constants):
             return
         pinged_at = round(self._alive.unanswered_at * 1_000_000)
         timing = world.script.timing

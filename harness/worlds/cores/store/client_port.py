@@ -40,6 +40,7 @@ from zab.service.forwarding.request_path import RequestPath
 from zab.service.overflow_queue import OverflowQueue, OverflowRequest
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Fields, Op
+from zab.store.quota import ExceededLimit
 from zab.store.request_format import HEAD, INTERNAL
 from zab.wire.client.client_frames import Command
 from zab.wire.relay_messages import ReconfigureRequest
@@ -130,6 +131,9 @@ class SimulatedClientPort:
         if self._member.posted:
             self._member.posted = False
             self.server.turn_soon()
+
+    def limit_exceeded(self, exceeded: ExceededLimit, refused: bool) -> None:
+        """Do nothing: a server logs a warning."""
 
     def restore_ended(self) -> None:
         self.config_node.restored()
@@ -377,10 +381,14 @@ class SimulatedShell:
         connection, buffer = self.connection, self.connection.send_buffer
         self._read()
         connection.settle()
-        if connection.phase is not ConnectionPhase.OVER and buffer.frames:
+        while connection.phase is not ConnectionPhase.OVER and buffer.frames:
+            full = buffer.bytes > self.port.settings.unsent_bytes_max
             data = buffer.take()
             buffer.gone(len(data))
             self.wire.down(data)
+            if full:  # requests wait until these bytes have left
+                self._read()
+                connection.settle()
         if connection.phase >= ConnectionPhase.CLOSING:
             self._end()
             self.wire.hung_up()

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+from attrs import evolve
+
 from harness.checkers.oracle_state import Violation
 from harness.faults import Knobs
 from harness.lists import credentials_of
@@ -37,7 +39,11 @@ LARGE_MAX: Final = 3
 """The number of large requests for which a server has room."""
 SUPER: Final = "super"
 """The name of the user that may change the membership. The simulated clients log in with the name as the password."""
-TICKS_MAX: Final = ClientPortSettings().timeout_ticks_max
+PORTS: Final = ClientPortSettings(
+    containers_ms=CONTAINERS_MS, reconfig_enabled=True, super_digest=digest_id(credentials_of(SUPER))
+)
+"""The settings that `Knobs` does not have."""
+TICKS_MAX: Final = PORTS.timeout_ticks_max
 """The longest timeout of a session, in ticks."""
 
 
@@ -71,15 +77,13 @@ def port_settings(knobs: Knobs) -> ClientPortSettings:
         connection_tokens=knobs.connection_tokens,
         connection_fill_ms=FILL_MS,
     )
-    return ClientPortSettings(
+    return evolve(
+        PORTS,
         tick_ms=knobs.tick_ms,
-        containers_ms=CONTAINERS_MS,
         local_sessions_enabled=knobs.local_sessions > 0,
         local_sessions_upgrading_enabled=knobs.local_sessions > 1,
-        reconfig_enabled=True,
-        super_digest=digest_id(credentials_of(SUPER)),
         read_only_mode_enabled=knobs.read_only_ms > 0,
-        read_only_after_ms=knobs.read_only_ms or ClientPortSettings().read_only_after_ms,
+        read_only_after_ms=knobs.read_only_ms or PORTS.read_only_after_ms,
         throttle=throttle,
     )
 

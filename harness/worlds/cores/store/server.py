@@ -173,8 +173,9 @@ class StoreServer(Server):
             self.machine.store,
             PendingSubmissions(
                 _TAG.pack(self.id, self.life),
-                SUBMITS_MAX if self.id == 1 else LIMITS.submits_max,
+                min(SUBMITS_MAX, LIMITS.submits_max) if self.id == 1 else LIMITS.submits_max,
                 LIMITS.submit_bytes_max,
+                LIMITS.leaders_lost_max,
             ),
             self.channels,
             # A batch with more entries than an epoch has zxids would end the leadership of every leader in turn.

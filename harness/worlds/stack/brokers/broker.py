@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import trio
+from attrs import evolve
 
 import zab
 from harness.faults import Replication
 from harness.worlds.cores.partitions.disk import CALLS
-from harness.worlds.stack.brokers.environment import PROCESS, Threads
+from harness.worlds.stack.brokers.environment import PROCESS
 from harness.worlds.stack.controller import process
 from harness.worlds.stack.controller.process import (
     CONTROL_FROM,
@@ -110,11 +111,11 @@ class Life:
 
 class Broker(BrokerProcess):
     def __init__(
-        self, world: BrokerClusterWorld, number: int, folder: Path, replication: Replication, threads: Threads
+        self, world: BrokerClusterWorld, number: int, folder: Path, replication: Replication, environment: Environment
     ) -> None:
         super().__init__(world, number)
         self.files = memory_directory()
-        self.environment = Environment(in_thread=threads.run, open_directory=lambda path: self.files)
+        self.environment = evolve(environment, open_directory=lambda path: self.files)
         self._breaks = False
         """True while its disk fails or has failed. The broker may end because of that."""
         self._folder = folder / f"broker{number}"

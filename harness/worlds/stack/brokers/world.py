@@ -42,6 +42,7 @@ from harness.worlds.stack.controller.world import ControllerWorkload, Controller
 from harness.worlds.stack.simulation import redirected_log
 from harness.worlds.stack.store.client import ClientPlace
 from harness.worlds.stack.store.world import StoreLiveness, StoreWorld
+from replica.runtime.environment import Environment
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import ClientSettings
 from zab.net.memory_network import MemoryNetwork, StreamOwner
@@ -265,11 +266,13 @@ class BrokersWorld(ControllerWorld):
         timing = script.timing
         self._machine_random = Random(f"{script.seed}/machine")
         """Shared by the threads of all brokers and by `os.urandom`."""
-        self._threads = Threads(self._machine_random, (timing.fsync_us_min, timing.fsync_us_max))
+        threads = Threads(self._machine_random, (timing.fsync_us_min, timing.fsync_us_max))
+        self._environment = Environment(threads.run, draw=Random(f"{script.seed}/jitter").random)
+        """The environment of all brokers, except for their disks."""
         super().__init__(script, trace=trace, checkers=checkers)
 
     def make_broker(self, number: int) -> Broker:
-        return Broker(self, number, Path(self._folder.name), self.replication, self._threads)
+        return Broker(self, number, Path(self._folder.name), self.replication, self._environment)
 
     def make_workload(self) -> BrokersWorkload:
         return BrokersWorkload(self)

@@ -12,6 +12,7 @@ import pytest
 
 from harness.faults import FAULTS, OPS, Ask, Knobs, Reconfigure, Step, Timing
 from harness.script.checks import CHOICES
+from harness.script.constants import CONSTANTS
 from harness.script.names import MOMENTS
 from harness.script.writing import describe_item
 from harness.scripts import VERSION, loads
@@ -51,6 +52,10 @@ def test_every_word_to_choose_from_is_named() -> None:
         assert set(CHOICES[name]) <= said, name
     for moment in MOMENTS:
         assert moment in said or moment.rsplit(" ", 1)[0] + " …" in said, moment
+
+
+def test_every_constant_is_named() -> None:
+    assert [name for name in CONSTANTS if f"`{name}`" not in PAGE] == []
 
 
 @pytest.mark.parametrize("place", [Timing, Knobs])

@@ -80,6 +80,7 @@ class ListSegments:
         self.handles = Handles(self.files)
         self.folder = folder
         self.appended_bytes = 0
+        self.jitter = 0.0
         self.start_at(0)
 
     def __iter__(self) -> Iterator[ListSegment]:

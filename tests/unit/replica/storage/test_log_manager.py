@@ -313,6 +313,34 @@ def test_idle_segment_is_rolled_by_time() -> None:
     assert len(log.segments) == 2
 
 
+def test_each_segment_has_a_random_part_of_the_jitter() -> None:
+    draws = iter((0.0, 0.5, 0.25, 0.0))
+    config = LogConfig.of({"segment.ms": "1000", "segment.jitter.ms": "400", "retention.ms": "-1"})
+    manager = LogManager([memory_directory()], lambda topic: config, draw=draws.__next__)
+    manager.load(1, "cluster")
+    first, second = manager.get_or_create(T0), manager.get_or_create(("t", 1))
+    for log in (first, second):
+        log.append_as_leader(batch(b"x"), 0, NOW)
+    manager.delete_old_segments(NOW + 801, {})
+    assert (len(first.segments), len(second.segments)) == (1, 2)
+    second.append_as_leader(batch(b"x", time=NOW + 801), 0, NOW + 801)
+    second.append_as_leader(batch(b"x", time=NOW + 1701), 0, NOW + 1701)
+    assert len(second.segments) == 2, "the new segment has drawn again"
+    second.append_as_leader(batch(b"x", time=NOW + 1702), 0, NOW + 1702)
+    assert len(second.segments) == 3
+
+
+def test_quiet_topic_is_compacted_within_the_lag() -> None:
+    broker = Broker(cleanup_policy="compact", max_compaction_lag_ms="1000", min_cleanable_dirty_ratio="1")
+    log = broker.manager.get_or_create(T0)
+    for value in (b"old", b"new"):
+        log.append_as_leader(batch(value, key=b"key"), 0, NOW)
+    broker.manager.delete_old_segments(NOW + 1001, {T0: 2})
+    log.flush()
+    assert broker.manager.clean_one(NOW + 1001, {T0: 2}) is not None
+    assert values_in(log) == [b"new"]
+
+
 def test_flush_ms_and_closed_segments_make_flush_due() -> None:
     broker = Broker(flush_ms="500")
     log = broker.manager.get_or_create(T0)

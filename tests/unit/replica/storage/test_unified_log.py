@@ -57,6 +57,25 @@ def test_leader_assigns_offsets_and_epoch(make: Make) -> None:
     assert (log.start_offset, log.end_offset, log.latest_epoch) == (0, 3, 3)
 
 
+@pytest.mark.parametrize("segment_bytes", ["150", "1000000"])
+def test_batches_with_gaps_that_no_segment_spans(segment_bytes: str) -> None:
+    files, config = memory_directory(), LogConfig.of({"segment.bytes": segment_bytes, "index.interval.bytes": "0"})
+    files.make_folder("t-0")
+    log = open_log("t-0", config, Handles(files), "t-0", KnownOffsets())
+    far = 1 << 31
+    log.append_as_follower(numbered(far + 5, 0, b"a") + numbered(far + 6, 0, b"b"))
+    log.append_as_follower(
+        numbered(far + 10, 0, b"c")
+        + numbered(far + 20, 0, b"d")
+        + numbered(3 * far, 0, b"e")
+        + numbered(5 * far, 0, b"f")
+    )
+    assert len({segment.base for segment in log.segments}) == len(list(log.segments))
+    log.close()
+    log = open_log("t-0", config, Handles(files), "t-0", KnownOffsets(log.end_offset))
+    assert [record.value for record in records_in(log)] == [b"a", b"b", b"c", b"d", b"e", b"f"]
+
+
 def test_refused_batch_changes_nothing(make: Make) -> None:
     log = make()
     assert code_of(lambda: log.append_as_leader(batch(b"a")[:-1], 3, NOW)) is ErrorCode.CORRUPT_MESSAGE
