@@ -84,18 +84,18 @@ class AsyncMemoryCluster:
                     return f"broker {broker.config.id} does not know the leaders of topic {name}"
             return None
 
-        await self._until(missing, TIMEOUT_S)
+        await self._until("create_topic", missing)
 
     async def leader(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_S) -> int:
         """Return the leader of a partition. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
         self._check("leader")
         where = TopicPartition(topic, partition)
-        return await self._found(lambda: self._leader(where), timeout_s)
+        return await self._found("leader", lambda: self._leader(where), timeout_s)
 
     async def controller(self, *, timeout_s: float = TIMEOUT_S) -> int:
         """Return the number of the controller. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
         self._check("controller")
-        return await self._found(self._controller, timeout_s)
+        return await self._found("controller", self._controller, timeout_s)
 
     async def wait_in_sync(self, topic: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until all replicas of a topic, by default of all topics, are in sync with their leaders.
@@ -103,7 +103,7 @@ class AsyncMemoryCluster:
         Raise `TimeoutError` after `timeout_s`, which names a replica that is not in sync.
         """
         self._check("wait_in_sync")
-        await self._until(lambda: self._out_of_sync(topic), timeout_s)
+        await self._until("wait_in_sync", lambda: self._out_of_sync(topic), timeout_s)
 
     # -- faults ------------------------------------------------------------------------------------
 
@@ -118,16 +118,21 @@ class AsyncMemoryCluster:
         if killed.process is None:
             raise zab.LocalProtocolError(f"broker {broker} is down already: restart({broker}) starts it")
         await killed.kill(power_loss=power_loss)
-        await self._until(lambda: self._still_listed(broker), TIMEOUT_S)
+        await self._until("kill", lambda: self._still_listed(broker))
 
-    async def restart(self, broker: int) -> None:
+    async def restart(self, broker: int, *, timeout_s: float = TIMEOUT_S) -> None:
         """Start a broker that was killed; stop a running one in good order, and start it again.
 
-        Return when the broker serves clients. `wait_in_sync` waits until its replicas have caught up.
+        Return when the broker serves clients. `wait_in_sync` waits until its replicas have caught up. Raise
+        `TimeoutError` after `timeout_s`, for example if a partition separates the broker from the controller.
         """
         restarted = self._broker("restart", broker)
-        await restarted.stop()
-        await restarted.start(self._nursery).up.wait()
+        with trio.move_on_after(timeout_s):
+            await restarted.stop()
+            await restarted.start(self._nursery).up.wait()
+            return
+        self._check_open("restart")
+        raise TimeoutError(f"after {timeout_s:g} s: broker {broker} has not restarted; heal() ends partitions")
 
     def partition(self, *brokers: int) -> None:
         """Cut these brokers off from the others, until `heal`. Earlier partitions stay.
@@ -221,11 +226,11 @@ class AsyncMemoryCluster:
         down = [number for number, broker in self._brokers.items() if broker.program is None]
         return f"brokers {down} are down" if down else "all brokers run"
 
-    async def _until(self, reason: Callable[[], str | None], timeout_s: float) -> None:
+    async def _until(self, what: str, reason: Callable[[], str | None], timeout_s: float = TIMEOUT_S) -> None:
         """Wait until `reason` returns None. After `timeout_s` raise `TimeoutError` with its last result."""
-        await self._found(lambda: reason() or 0, timeout_s)
+        await self._found(what, lambda: reason() or 0, timeout_s)
 
-    async def _found(self, find: Callable[[], int | str], timeout_s: float) -> int:
+    async def _found(self, what: str, find: Callable[[], int | str], timeout_s: float) -> int:
         """Wait until `find` returns a number, and return it. After `timeout_s` raise `TimeoutError` with the reason."""
         await trio.lowlevel.checkpoint()
         deadline = trio.current_time() + timeout_s
@@ -233,7 +238,7 @@ class AsyncMemoryCluster:
             if trio.current_time() >= deadline:
                 raise TimeoutError(f"after {timeout_s:g} s: {found}")
             await trio.sleep(POLL_S)
-            self._check_open("a call")
+            self._check_open(what)
         return found
 
     # -- life ----------------------------------------------------------------------------------------
@@ -278,7 +283,7 @@ class AsyncMemoryCluster:
                     return f"broker {number} does not serve all metadata yet"
             return None
 
-        await self._until(missing, TIMEOUT_S)
+        await self._until("open", missing)
         program = await self._some_program("create the internal topics")
         for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
             await program.parts.internal_topics.create(topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -74,6 +74,7 @@ def broker_config(broker: int, brokers: int, port: int, config: Mapping[str, Con
         "replica.fetch.backoff.ms": 50,
         "replica.lag.time.max.ms": 5_000,
         "group.min.session.timeout.ms": 100,
+        "controlled.shutdown.retry.backoff.ms": 100,
         **config,
         "broker.id": broker,
         "log.dirs": f"/in-memory/broker-{broker}",
@@ -122,13 +123,14 @@ class BrokerProcess:
         return await self.server.network.connect(self, host, port)
 
     async def _listen(self, host: str | None, port: int, purpose: str) -> tuple[Sequence[trio.abc.Listener[Any]], int]:
-        if host is None or host == HOST:
+        if host == HOST:
+            self.server.release_port()
             return await listen_tcp(host, port, purpose)
+        assert host is not None, "the brokers have names in the memory network"
         return await self._network.listen(host, port), port
 
     async def run(self) -> None:
         broker = self.server
-        broker.release_port()
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
@@ -218,7 +220,8 @@ class MemoryBroker:
         if self.port and self._reservation is None:
             self._reservation = reservation = socket.socket()
             reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            reservation.bind((HOST, self.port))
+            with suppress(OSError):  # if another program was faster, the next start reports it
+                reservation.bind((HOST, self.port))
 
     def release_port(self) -> None:
         if self._reservation is not None:

@@ -97,12 +97,13 @@ class MemoryCluster:
         """
         self._call("kill", self._cluster.kill, broker, power_loss=power_loss)
 
-    def restart(self, broker: int) -> None:
+    def restart(self, broker: int, *, timeout_s: float = TIMEOUT_S) -> None:
         """Start a broker that was killed; stop a running one in good order, and start it again.
 
-        Return when the broker serves clients. `wait_in_sync` waits until its replicas have caught up.
+        Return when the broker serves clients. `wait_in_sync` waits until its replicas have caught up. Raise
+        `TimeoutError` after `timeout_s`, for example if a partition separates the broker from the controller.
         """
-        self._call("restart", self._cluster.restart, broker)
+        self._call("restart", self._cluster.restart, broker, timeout_s=timeout_s)
 
     def partition(self, *brokers: int) -> None:
         """Cut these brokers off from the others, until `heal`. Earlier partitions stay.

@@ -232,6 +232,19 @@ def led_alone(cluster: MemoryCluster, topic: str) -> bool:
     return False
 
 
+def test_broker_cannot_start_without_the_controller(cluster: MemoryCluster) -> None:
+    broker = next(number for number in (1, 2, 3) if number != cluster.controller())
+    cluster.kill(broker)
+    cluster.partition(broker)
+    with pytest.raises(
+        TimeoutError, match=rf"after 0.5 s: broker {broker} has not restarted; heal\(\) ends partitions"
+    ):
+        cluster.restart(broker, timeout_s=0.5)
+    cluster.heal()
+    cluster.restart(broker)
+    cluster.wait_in_sync()
+
+
 def test_missing_leader_is_reported(cluster: MemoryCluster) -> None:
     cluster.create_topic("orders", replication_factor=1)
     leader = cluster.leader("orders")
