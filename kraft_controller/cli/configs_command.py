@@ -39,7 +39,7 @@ class _Configs(StoreVerbs):
 
 @click.group(cls=_Configs)
 def configs() -> None:
-    """Show and change dynamic settings of topics, brokers, clients, users and IP addresses. Brokers apply them at once.
+    """Show and change dynamic settings of topics, brokers, clients, users and IP addresses. A change needs no restart.
 
     \b
     zab-broker configs describe topics orders

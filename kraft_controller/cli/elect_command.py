@@ -25,7 +25,7 @@ def elect() -> None:
     \b
     zab-broker elect preferred                     the first replica of each partition
     zab-broker elect preferred orders payments:3   all partitions of one topic, and one of another
-    zab-broker elect unclean orders:0 --yes        any live replica, if no ISR member is alive: loses records
+    zab-broker elect unclean orders:0 --yes        any live replica, if no ISR member is alive: may lose records
 
     Exits with 1 if one of these partitions lacks the requested leader afterwards: with `preferred` its first replica,
     with `unclean` any leader.

@@ -136,7 +136,8 @@ async def _verify(session: zab.Session, arguments: Arguments) -> int:
         for row in rows
     ]
     show(arguments.json, shown, ["partition", "state", "target", "behind"])
-    under_way = [row for row in rows if row.progress in (Progress.MOVING, Progress.WAITING)]
+    moving = admin.moving(cluster)
+    under_way = [row for row in rows if row.progress is Progress.WAITING or row.where in moving]
     if not under_way and not arguments.preserve_throttles:
         freed = await admin.unthrottle(session, cluster, {where.topic for where in plan})
         if freed:

@@ -66,8 +66,8 @@ def topics() -> None:
 @click.option(
     "--policy",
     type=click.Choice([policy.value for policy in Policy]),
-    help="spread: start at a random broker, and use all racks (default); plain: replica j of partition i is on broker "
-    "(i + j) mod n.",
+    help="spread: start at a random broker, and spread replicas over racks (default); plain: replica j of partition i "
+    "is on broker (i + j) mod n, without regard to racks.",
 )
 @click.option("--config", multiple=True, metavar="KEY=VALUE", help="A setting of the topic. May be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic already exists.")

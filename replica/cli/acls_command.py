@@ -124,8 +124,8 @@ def _connect(handler: Handler, arguments: Arguments) -> int:
     return with_session(handler, arguments)
 
 
-_HELP: Final = """List, add and remove ACLs in the store. The options are those of kafka-acls.sh, but --store replaces
---bootstrap-server.
+_HELP: Final = """List, add and remove ACLs in the store. The options about ACLs are those of kafka-acls.sh; --store
+replaces --bootstrap-server.
 
 \b
 zab-broker acls --add --allow-principal User:ann --producer --topic orders

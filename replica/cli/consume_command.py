@@ -71,7 +71,7 @@ Found = tuple[Position, Record, int]
     help="Start at the first record. With --group, only in partitions without a committed offset.",
 )
 @click.option("--offset", type=NUMBER, metavar="N", help="Start at this offset in each partition.")
-@click.option("--since", type=NUMBER, metavar="MS", help="Start at the first record since this Unix time, in ms.")
+@click.option("--since", type=NUMBER, metavar="MS", help="Start at the first record at or after this Unix time, in ms.")
 @click.option("--count", type=NUMBER, metavar="N", help="Print at most N records.")
 @click.option(
     "--until-end",

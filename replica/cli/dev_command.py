@@ -82,9 +82,9 @@ def dev(
 ) -> int:
     """Run a cluster of brokers on loopback, in this process, with the servers of the store that they need.
 
-    Each broker and server has its own sockets and directories, as if it were a machine of its own. Any Kafka client can
-    connect to the brokers, and any ZooKeeper client to the servers. When all are ready, the command prints commands to
-    try. Ctrl-C stops all of them; the data stays.
+    Each broker and server has its own sockets and directories, as if it were a machine of its own. Kafka's clients
+    connect to the brokers, and ZooKeeper's clients to the servers. When all are ready, the command prints examples to
+    try. Ctrl-C stops the brokers and the servers; the data stays.
     """
     layout = layout_of(data, servers, store_port_base)
     log_to_stderr(log_level, log_format)

@@ -65,7 +65,9 @@ async def _list(client: Client, arguments: Arguments) -> int:
     return DONE
 
 
-@groups.verb("describe", "Show committed offset, log end and lag of each partition. Without GROUP: for all groups.")
+@groups.verb(
+    "describe", "Show committed offset, high watermark and lag of each partition. Without GROUP: for all groups."
+)
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 @click.option("--members", is_flag=True, help="Print one line for each member instead.")
 async def _describe(client: Client, arguments: Arguments) -> int:
@@ -138,22 +140,24 @@ def _progress(each: GroupDescription) -> list[dict[str, object]]:
 # -- reset and delete ------------------------------------------------------------------------------------------
 
 
-@groups.verb("reset-offsets", "Set the committed offsets of a group. Without --execute, only show the result.")
+@groups.verb(
+    "reset-offsets", "Set the committed offsets of a group, within the log. Without --execute, only show the result."
+)
 @click.argument("group")
 @click.option("--topic", multiple=True, metavar=_TOPICS, help="Partitions to reset. May be repeated.")
 @click.option("--all-topics", is_flag=True, help="All partitions for which the group has committed an offset.")
 @click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
-@click.option("--to-latest", is_flag=True, help="Reset to the end of the log.")
-@click.option("--to-offset", type=int, metavar="N", help="Reset to this offset.")
+@click.option("--to-latest", is_flag=True, help="Reset to the high watermark.")
+@click.option("--to-offset", type=int, metavar="N", help="Reset to this offset; outside the log, to the nearer limit.")
 @click.option(
     "--to-datetime",
     type=_time,
     metavar="TIME",
     help="Reset to the first record at or after this time, such as 2026-01-31T12:00:00 (local) or "
-    "2026-01-31T12:00:00+01:00; to the end of the log if there is none.",
+    "2026-01-31T12:00:00+01:00; to the high watermark if there is none.",
 )
 @click.option("--shift-by", type=int, metavar="N", help="Add N, which may be negative, to the committed offsets.")
-@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--execute", is_flag=True, help="Commit the new offsets.")
 async def _reset(client: Client, arguments: Arguments) -> int:
     check_exclusive(arguments, "--topic", "--all-topics", required=True)
     check_exclusive(
@@ -238,7 +242,11 @@ async def chosen(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
 @groups.verb("delete", "Delete these groups, which must have no members, and their committed offsets.")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
 @click.option(
-    "--topic", multiple=True, metavar=_TOPICS, help="Delete only the offsets of these partitions. May be repeated."
+    "--topic",
+    multiple=True,
+    metavar=_TOPICS,
+    help="Delete only the offsets of these partitions; the group may have members if none subscribes to the topic. May "
+    "be repeated.",
 )
 async def _delete(client: Client, arguments: Arguments) -> int:
     code = DONE

@@ -85,10 +85,10 @@ echo hello | zab-broker produce orders
 zab-broker produce orders --key-separator : < keys-and-values.txt
 seq 1000000 | zab-broker produce numbers --codec zstd --acks 1
 
-Records with the same key go to the same partition, which Kafka's Java client would choose, too. The input is read
-in chunks of up to 2,000 lines. The records without a key in one chunk go to one partition, and those in the next chunk
-to the next partition. With --acks all, each batch has a sequence number, so a batch that is sent again after a lost
-reply is stored only once.
+Without --partition, records with the same key go to the same partition, which Kafka's Java client would choose, too.
+The input is read in chunks of up to 2,000 lines. Without --partition, the records without a key in one chunk go to one
+partition, and those in the next chunk to the next partition. With --acks all, each batch has a sequence number, so a
+batch that is sent again after a lost reply is stored only once.
 
 If the command fails, it prints how many records were acknowledged, and the number of the first input line without an
 acknowledgement. The brokers may have stored this line and later ones.

@@ -39,8 +39,8 @@ These commands work on the machine where they are called.
 _ASKING: Final = """\
 # Clients of the brokers
 
-These commands use Kafka's protocol, so they also work with Kafka's own brokers. A temporary failure, such as an
-election or the loss of a broker, is retried for up to `--within` seconds. A permanent failure, such as a missing
+These commands use Kafka's protocol, so they also work with Kafka's own brokers. After a temporary failure, such as
+an election or the loss of a broker, they retry for up to `--within` seconds. A permanent failure, such as a missing
 topic, ends the command at once.
 
 With `--json`, `consume` prints one JSON object a line. All of these commands take these options:
@@ -49,7 +49,7 @@ _WRITING: Final = """\
 # Work in the store
 
 These commands read the cluster's metadata in the store. To change something, they write a request for the controller,
-or the setting or ACL itself. So most of them work even if no broker is running; a later controller executes the
+or the topic, setting or ACL itself. So most of them work even if no broker is running; a later controller executes the
 request. A command that lists or describes omits each node that cannot be parsed, names it on stderr, and exits with 1.
 
 All verbs take these options:

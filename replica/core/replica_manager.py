@@ -90,7 +90,7 @@ class ReplicaManager:
         self._offline: dict[TopicPartition, None] = {}
         """Partitions of this broker whose log is offline. None of them is in `partitions`."""
         self._min_insync: dict[str, int] = {}
-        """The topics that override `min.insync.replicas`, with their values."""
+        """`min.insync.replicas` of the topics whose settings have been read."""
         self._logs = logs
         self._outbox = Outbox()
         self.purgatory = DelayedOperationPurgatory(self._outbox)

@@ -115,7 +115,7 @@ _REPLICAS: Final = r"\*|none|\d{1,10}:\d{1,10}"
 ONE_FORMAT: Final = "only the current record format is supported"
 NO_CLEANER_BUFFERS: Final = "the cleaner limits the number of keys of one round, not the bytes of its buffers"
 NO_THREADS: Final = "this broker has no such thread pool"
-NO_KERBEROS: Final = "of the mechanisms of SASL, only PLAIN and SCRAM are supported"
+NO_KERBEROS: Final = "PLAIN and SCRAM are the only supported mechanisms of SASL"
 
 TOPIC: Final[Mapping[str, Key]] = {key.name: key for key in (
     Key("cleanup.policy", "list", "delete",

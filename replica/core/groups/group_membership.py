@@ -292,8 +292,8 @@ class GroupMembership:
         self._outbox.answer(ticket, HeartbeatAnswered(error if error is not None else E.NONE))
 
     def alive(self, group: GroupMetadata, member: MemberMetadata, now: int) -> None:
-        """Restart the session timeout. A member that waits for the answer to its first JoinGroup keeps the
-        timeout of that."""
+        """Restart the session timeout. A new member, whose first JoinGroup is not answered yet, keeps its
+        join timeout."""
         if not member.is_new:
             self._rebalance.restart_session(group, member, now)
 

@@ -221,7 +221,8 @@ def allowed_somewhere(
 def _somewhere(held: _ResourceRules, settings: AclSettings, requester: Requester, operation: Operation) -> bool:
     """Decide `allowed_somewhere` (KIP-679, AclAuthorizer.authorizeByResourceType).
 
-    A DENY of all names refuses. Otherwise one ALLOW suffices, unless a DENY matches the same name or a prefix of it.
+    A DENY of all names refuses. Otherwise one ALLOW suffices, unless a DENY covers every name that it allows: for a
+    literal ALLOW, a DENY of the name or of a prefix of it; for a prefixed ALLOW, a DENY of the prefix or a shorter one.
     An ALLOW of an operation that implies this one does not count. With `open_by_default`, no ALLOW is necessary if no
     ACL has the name `*`.
     """

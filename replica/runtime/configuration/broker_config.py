@@ -82,7 +82,9 @@ class Setting(NamedTuple):
 
 @frozen
 class OffsetsTopicSettings:
-    """partitions      `offsets.topic.num.partitions`: used only when the topic is created
+    """All are used only when `__consumer_offsets` is created.
+
+    partitions      `offsets.topic.num.partitions`
     factor          `offsets.topic.replication.factor`: with fewer brokers the topic cannot be created, so no group
                     works
     segment_bytes   `offsets.topic.segment.bytes`: small, because compaction skips the active segment
@@ -95,7 +97,9 @@ class OffsetsTopicSettings:
 
 @frozen
 class TransactionsTopicSettings:
-    """partitions      `transaction.state.log.num.partitions`: used only when the topic is created
+    """All are used only when `__transaction_state` is created.
+
+    partitions      `transaction.state.log.num.partitions`
     factor          `transaction.state.log.replication.factor`: with fewer brokers the topic cannot be created, so no
                     transaction works
     min_insync      `transaction.state.log.min.isr`

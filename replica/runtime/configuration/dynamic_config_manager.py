@@ -60,7 +60,7 @@ class DynamicConfigManager:
         self._log = log
         self._limit_connections = limit_connections
         self._dynamic: dict[str, Mapping[str, str]] = {}
-        """The dynamic settings of this broker and of all brokers, by entity name."""
+        """The dynamic settings of this broker, and the default of all brokers, by entity name."""
         self._led: PartitionTable[TopicPartition, None] = PartitionTable()
         self._followed: PartitionTable[TopicPartition, None] = PartitionTable()
         self._throttles = Throttles(me)
@@ -88,6 +88,7 @@ class DynamicConfigManager:
     def topic_deleted(self, topic: str, *, recreated: bool) -> None:
         """Forget the settings of a deleted topic. If a new topic has its name, read the settings of that one."""
         self._topics.forget(topic)
+        self._replica_manager.require_in_sync(topic, None)
         self.feed.forget(Entity.of("topics", topic))
         if recreated:
             self.topic_wanted(topic)

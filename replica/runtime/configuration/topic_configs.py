@@ -7,6 +7,7 @@ have been read from the store.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -85,9 +86,10 @@ class TopicConfigs:
     def _config(self, topic: str, values: Mapping[str, str]) -> LogConfig:
         """Return the defaults, overridden by each valid setting. An invalid setting is logged and ignored."""
         made = self.defaults
-        for key, text in values.items():
-            if key not in TOPIC:
-                continue  # an unknown key, perhaps of a newer broker version
+        known = {key: text for key, text in values.items() if key in TOPIC}  # others may be of a newer broker version
+        with suppress(KafkaError):
+            return LogConfig.of(known, made)
+        for key, text in known.items():
             try:
                 made = LogConfig.of({key: text}, made)
             except KafkaError as error:

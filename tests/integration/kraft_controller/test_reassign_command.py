@@ -82,6 +82,9 @@ def test_long_reassignment_is_throttled_listed_and_cancelled(tmp_path: Path) -> 
             verified = await here.command("reassign", "verify", plan, "--json")
             assert (verified.code, verified.json[0]["state"]) == (1, "moving")
             assert await throttled(here) != []
+            former = await here.command("reassign", "verify", plan_in(tmp_path / "p1", {"t-0": [2, 1]}), "--json")
+            assert (former.code, former.json[0]["state"]) == (1, "not at the target, and not moving there")
+            assert await throttled(here) != [], "it moves elsewhere, and its throttle stays"
             second = await here.command("reassign", "execute", plan_in(tmp_path / "p2", {"t-1": [1, 3]}))
             assert second.code == 1
             assert "--additional" in second.err
