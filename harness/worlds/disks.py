@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
 from harness.checkers import Judge
-from replica.storage.files import FirstFailure
 from zab.core.errors import DamagedError
 from zab.core.zxid import ServerId, Zxid
 from zab.storage.memory_disk import MemoryDisk
-from zab.storage.power_loss import AnySectors, Choose
+from zab.storage.power_loss import Choose
 from zab.storage.segment import PREFIX, decode_segment, name_of
 from zab.storage.snapshot_files import SNAPSHOT, listed
 from zab.storage.snapshot_files import name_of as snapshot_name
@@ -37,11 +35,6 @@ class Crashed(BaseException):
         self.loss = loss
         self.down_ms = down_ms
         self.all_servers = all_servers
-
-
-def log_disk() -> MemoryDisk:
-    """Return an empty log directory of a broker."""
-    return MemoryDisk(partial(FirstFailure, "memory"), AnySectors, "memory")
 
 
 def lose(disk: MemoryDisk, loss: str, choose: Choose) -> None:

@@ -12,6 +12,7 @@ import trio
 from attrs import evolve
 
 from replica.cli.properties.plan import plan_of
+from replica.cli.properties.small_cluster import small_cluster
 from replica.cli.running import run
 from replica.runtime.admin.broker_operator_port import BrokerOperatorPort
 from replica.runtime.broker import Broker
@@ -94,14 +95,11 @@ def dev(
 
 
 def configs(data: Path, layout: Layout, brokers: int, port_base: int) -> list[BrokerConfig]:
-    """Return the brokers' configurations. Topics have three replicas if there are enough brokers, and then acks=all
-    requires two in-sync replicas.
-    """
-    copies = min(brokers, 3)
-    return [_config(number, data, layout, copies, port_base) for number in range(1, brokers + 1)]
+    """Return the brokers' configurations."""
+    return [_config(number, data, layout, brokers, port_base) for number in range(1, brokers + 1)]
 
 
-def _config(number: int, data: Path, layout: Layout, copies: int, port_base: int) -> BrokerConfig:
+def _config(number: int, data: Path, layout: Layout, brokers: int, port_base: int) -> BrokerConfig:
     log_dir = data / "brokers" / str(number)
     properties = {
         "broker.id": number,
@@ -110,11 +108,7 @@ def _config(number: int, data: Path, layout: Layout, copies: int, port_base: int
         "zookeeper.session.timeout.ms": 6_000,
         "listeners": f"PLAINTEXT://{HOST}:{port_base + number - 1}",
         "num.partitions": 3,
-        "default.replication.factor": copies,
-        "min.insync.replicas": 2 if copies > 2 else 1,
-        "offsets.topic.replication.factor": copies,
-        "transaction.state.log.replication.factor": copies,
-        "group.initial.rebalance.delay.ms": 0,
+        **small_cluster(brokers),
     }
     plan = plan_of("zab-broker dev", "", {key: str(value) for key, value in properties.items()})
     return evolve(plan.config, log_dirs=(log_dir,))  # log.dirs would split a path at its commas

@@ -22,13 +22,13 @@ from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.names import BrokerEpoch, BrokerId
 from kraft_controller.core.state import Broker as Described
 from kraft_controller.core.state import Endpoint
-from kraft_controller.runtime import meta_properties
 from kraft_controller.runtime.command_server import CommandServer, report_misaddressed
 from kraft_controller.runtime.registration import cluster_id, prepare
 from kraft_controller.runtime.shutdown_request import grant_shutdown
 from replica.runtime.broker_parts import build_parts
 from replica.runtime.cluster_membership import OpenSession
 from replica.runtime.configuration.broker_config import CONTROLLER, EVERYWHERE, BrokerConfig, Listener
+from replica.runtime.environment import REAL_ENVIRONMENT, Environment
 from replica.runtime.logs import Log
 from replica.runtime.network.client_listener import ClientListener
 from replica.runtime.network.control_plane_listener import ControlPlaneListener
@@ -37,13 +37,17 @@ from replica.runtime.replication.log_dir_failures import LogDirFailureHandler
 from replica.runtime.request_table import request_handlers
 from zab.host.process_tuning import open_files_limit
 from zab.host.watchdog import Stall, Watchdogs
-from zab.net.listener import listen
 
 
 class Broker:
     """Runs the parts of one broker from its start to its end."""
 
-    def __init__(self, config: BrokerConfig, open_session: OpenSession | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        open_session: OpenSession | None = None,
+        environment: Environment = REAL_ENVIRONMENT,
+    ) -> None:
         self.config = config
         self.log = Log(config.id)
         self.watchdogs = Watchdogs(self._report_stall)
@@ -60,8 +64,11 @@ class Broker:
         self._open: OpenSession = open_session or (
             lambda: config.store_login.session(config.store, config.session_timeout_ms)
         )
+        self._environment = environment
         self._requests_watchdog = self.watchdogs.add("client requests")
-        self.parts = build_parts(config, self._open, self.share, self.log, self.watchdogs, self._limit_connections)
+        self.parts = build_parts(
+            config, self._open, self.share, self.log, self.watchdogs, self._limit_connections, environment
+        )
         self._log_dir_failures = LogDirFailureHandler(
             BrokerId(config.id), self.parts.log_manager, self.parts.replica_manager, self.log
         )
@@ -112,7 +119,7 @@ class Broker:
             nursery.start_soon(parts.auto_creation.run)
             await nursery.start(parts.group_coordinator.run)
             await nursery.start(parts.transaction_coordinator.run)
-            former = [each for where in self._working() for each in meta_properties.former_sessions(where)]
+            former = [each for where in self._working() for each in self._environment.former_sessions(where)]
             await nursery.start(
                 parts.membership.run, self._described(), former, self._remember_session, self._follow_store
             )
@@ -133,10 +140,10 @@ class Broker:
 
     async def _listen_to_controllers(self, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
         parts, listener = self.parts, self.config.controller
-        sockets = await listen(listener.host, listener.port, f"listener {listener.name}")
-        for each in sockets:
+        where = listener.host, listener.port, f"listener {listener.name}"
+        listeners, self.ports[CONTROLLER] = await self._environment.listen(*where)
+        for each in listeners:
             stack.push_async_callback(each.aclose)
-        self.ports[CONTROLLER] = sockets[0].socket.getsockname()[1]
         me = BrokerId(self.config.id)
         commands = CommandServer(
             ControllerCommandHandler(
@@ -156,7 +163,7 @@ class Broker:
             self.log,
             self._ready_for_commands,
         )
-        nursery.start_soon(control_plane.run, sockets, nursery)
+        nursery.start_soon(control_plane.run, listeners, nursery)
 
     async def _ready_for_commands(self) -> None:
         """Wait until peers can be authenticated and authorized, and until retention was applied to nearly full log
@@ -177,7 +184,7 @@ class Broker:
             security = self.parts.access.security(each.sasl)
             listener = ClientListener(
                 each.name, each.host, each.port, handlers, self.log, limits, security, each.tls, each.principals,
-                self._requests_watchdog, self.parts.group_coordinator.connection_closed,
+                self._requests_watchdog, self.parts.group_coordinator.connection_closed, self._environment.listen,
             )  # fmt: skip
             self.ports[each.name] = await listener.bind()
             stack.push_async_callback(listener.aclose)
@@ -220,7 +227,7 @@ class Broker:
         registration of that session at once."""
         for where in self._working():
             try:
-                meta_properties.remember_session(where, session)
+                self._environment.remember_session(where, session)
             except OSError as error:
                 self.log.warn_rate_limited("session_id_not_saved", str(where), why=error)
             else:

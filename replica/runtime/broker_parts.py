@@ -21,6 +21,7 @@ from replica.runtime.coordination.group_coordinator_runtime import GroupCoordina
 from replica.runtime.coordination.internal_topics import InternalTopics
 from replica.runtime.coordination.transaction_coordinator_runtime import TransactionCoordinatorRuntime
 from replica.runtime.coordination.transaction_marker_sender import TransactionMarkerSender
+from replica.runtime.environment import Environment
 from replica.runtime.logs import Log
 from replica.runtime.network.descriptor_share import DescriptorShare
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
@@ -63,11 +64,12 @@ def build_parts(
     log: Log,
     watchdogs: Watchdogs,
     limit_connections: LimitConnections,
+    environment: Environment,
 ) -> BrokerParts:
     """Build the parts in the order of their dependencies, and lock the log directories."""
     me = config.id
     cache = MetadataCache()
-    membership = ClusterMembership(config, open_session, cache, log)
+    membership = ClusterMembership(config, open_session, cache, log, environment.connect)
     topics = TopicManager(
         membership.session,
         cache,
@@ -80,9 +82,17 @@ def build_parts(
     topic_configs = TopicConfigs(config.log, log)
     limits = evolve(config.logs, open_files_max=share.logs)
     log_manager = LogManagerRuntime(
-        config.log_dirs, topic_configs, log, wall_ms, config.disk, limits, cleans=config.cleans
+        config.log_dirs,
+        topic_configs,
+        log,
+        wall_ms,
+        config.disk,
+        limits,
+        cleans=config.cleans,
+        environment=environment,
     )
     address = partial(inter_broker_address, cache, config.inter_broker_listener)
+    between = InterBrokerClients(config.peers, environment.connect)
     replica_manager = ReplicaManagerRuntime(
         me,
         log_manager,
@@ -93,10 +103,11 @@ def build_parts(
         config.replication,
         AlterPartitionPace(),
         FetcherSettings(answer_s=config.fetch_answer_ms / 1000),
-        InterBrokerClients(config.peers),
+        between,
         config.examining,
         checkpoint_s=config.watermark_checkpoint_s,
         watchdogs=watchdogs,
+        in_thread=environment.in_thread,
     )
     group_coordinator = GroupCoordinatorRuntime(
         replica_manager,
@@ -108,7 +119,7 @@ def build_parts(
         watchdogs,
     )
     replica_manager.add_role_listener(group_coordinator.role_taken)
-    markers = TransactionMarkerSender(me, cache, topics.has, address, log, InterBrokerClients(config.peers))
+    markers = TransactionMarkerSender(me, cache, topics.has, address, log, between)
     transaction_coordinator = TransactionCoordinatorRuntime(
         replica_manager,
         internal_topics.transactions.count,

@@ -27,6 +27,7 @@ from replica.core.metadata_cache import MetadataCache
 from replica.runtime.configuration.broker_config import CONTROLLER, BrokerConfig
 from replica.runtime.logs import Log
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
+from replica.runtime.network.transport import Connect
 from zab.host.clocks import wall_ms
 
 STORE_CHECK_S: Final = 0.1
@@ -40,7 +41,9 @@ OpenSession = Callable[[], AbstractAsyncContextManager[zab.Session]]
 class ClusterMembership:
     """Registers a broker in each session with the store, and runs a candidate for controller in each session."""
 
-    def __init__(self, config: BrokerConfig, open_session: OpenSession, cache: MetadataCache, log: Log) -> None:
+    def __init__(
+        self, config: BrokerConfig, open_session: OpenSession, cache: MetadataCache, log: Log, connect: Connect
+    ) -> None:
         self.registration: Registration | None = None
         """The registration; None until the ports of the listeners are known."""
         self.controller: Controller | None = None
@@ -50,6 +53,7 @@ class ClusterMembership:
         self._config = config
         self._open = open_session
         self._cache = cache
+        self._dial = InterBrokerClients(config.controllers, connect).stream
         self._log = log
         self._live = False
         """True while the session lasts and the broker is registered."""
@@ -109,9 +113,8 @@ class ClusterMembership:
 
     async def _live_session(self, follow: Callable[[zab.Session], Awaitable[None]], session: zab.Session) -> None:
         config = self._config
-        dial = InterBrokerClients(config.controllers).stream
         connections = self.connections = CommandConnections(
-            self._replied, ConnectionSettings(listener=CONTROLLER, dial=dial)
+            self._replied, ConnectionSettings(listener=CONTROLLER, dial=self._dial)
         )
         environment = ControllerEnvironment(wall_ms, os.urandom)
         controller = Controller(session, config.id, connections, environment, config.control, config.pace)
@@ -138,7 +141,7 @@ class ClusterMembership:
             return  # the broker was never registered
         leaving = self._config.leaving
         if leaving is not None:
-            leaving = evolve(leaving, dial=InterBrokerClients(self._config.controllers).stream)
+            leaving = evolve(leaving, dial=self._dial)
         left: tuple[TopicPartition, ...] | None = None
         async with trio.open_nursery() as nursery:
             if leaving is not None:

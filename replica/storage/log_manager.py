@@ -34,6 +34,7 @@ class ManagerSettings:
     cleaner_keys_max               the number of keys after which a round of cleaning reads no further
     producer_id_expiration_ms      `producer.id.expiration.ms`
     little_room_bytes              if a directory has less free space, retention runs in it before it is used
+    closing_threads                the number of threads that close the logs of a directory; 0: the calling one
     """
 
     open_files_max: int = OPEN_FILES_MAX
@@ -41,6 +42,7 @@ class ManagerSettings:
     cleaner_keys_max: int = KEYS_MAX
     producer_id_expiration_ms: int = EXPIRATION_MS
     little_room_bytes: int = 1 << 30
+    closing_threads: int = CLOSING_THREADS
 
 
 # The periods of the tasks. All but FLUSH_CHECK_MS are Kafka's defaults.
@@ -73,13 +75,15 @@ class LogManager:
         config_of: Callable[[str], LogConfig],
         settings: ManagerSettings | None = None,
         draw: Callable[[], float] = no_jitter,
+        *,
+        open_directory: Callable[[str], FolderDisk] = log_directory,
     ) -> LogManager:
         """Lock the usable directories of `log.dirs`. If another process uses one of them, or if none is usable, raise
         and lock none."""
         opened: list[FolderDisk] = []
         try:
             for path in paths:
-                opened.append(log_directory(path))
+                opened.append(open_directory(path))
             manager = LogManager(opened, config_of, settings, draw)
             _check_any(manager.directories)
         except BaseException:
@@ -127,9 +131,9 @@ class LogManager:
         """Messages about the start, for the operator."""
         return [note for each in self.directories for note in each.notes]
 
-    def close(self, broker_epoch: int = -1, *, threads: int = CLOSING_THREADS) -> None:
+    def close(self, broker_epoch: int = -1) -> None:
         for directory in self.directories:
-            directory.close(broker_epoch, threads=threads)
+            directory.close(broker_epoch, threads=self.settings.closing_threads)
 
     def failures(self) -> list[tuple[str, StorageFailure]]:
         """Return the directories that have failed since the last call."""

@@ -21,6 +21,7 @@ PACKAGES: Final = (
     "zab.testing",
     "kraft_controller",
     "replica",
+    "replica.testing",
     "harness",
 )
 """The packages in the reference. Another package needs a line here, and nothing else."""

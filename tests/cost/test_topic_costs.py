@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from harness.worlds.disks import log_disk
 from kraft_controller.core.configuration.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kraft_controller.core.names import BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.runtime.admin.entity_configs import Entity
@@ -17,6 +16,7 @@ from replica.runtime import logs
 from replica.runtime.configuration.dynamic_config_manager import DynamicConfigManager
 from replica.runtime.configuration.topic_configs import TopicConfigs
 from replica.storage.log_manager import LogManager
+from replica.storage.memory_directory import memory_directory
 from tests.cost.meter import steps
 from tests.unit.kraft_controller.cluster import Controller, Store
 from tests.unit.replica.world import World
@@ -54,7 +54,7 @@ FEW, MANY = 10, 400
 
 
 def _log_manager(topics: int) -> Callable[[], object]:
-    manager = LogManager([log_disk()], lambda topic: LogConfig())
+    manager = LogManager([memory_directory()], lambda topic: LogConfig())
     manager.load(1, "cluster")
     for number in range(topics):
         manager.get_or_create((f"t{number}", 0))

@@ -15,8 +15,8 @@ TREE = Path(__file__).parents[2]
 PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]
 OURS = {"zab", "kraft_controller", "replica", "harness", "bench", "tests", "scripts"}
 UNDER_ANOTHER_NAME = {"kafka": "kafka-python"}
-LATE = {"dev": {"pysyncobj"}}
-"""Imported where something is done with it, by nobody who has this extra alone."""
+LATE = {"bench": {"pytest"}, "dev": {"pysyncobj"}}
+"""Imported where something is done with it, by nobody who has this extra alone: only pytest imports its plugins."""
 
 
 def brought(extra: str) -> set[str]:

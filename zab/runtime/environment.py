@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import trio
 from attrs import frozen
@@ -19,14 +19,9 @@ from zab.core.node import Node
 from zab.core.ready import Recovered, Settings
 from zab.core.zxid import Millis, ServerId
 from zab.host.clocks import wall_ms
+from zab.host.threads import InThread, in_thread
 from zab.runtime.writer import Writer
 from zab.storage.storage import Storage
-
-T = TypeVar("T")
-
-
-class InThread(Protocol):
-    async def __call__(self, job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T: ...
 
 
 class ListenForClients(Protocol):
@@ -49,10 +44,6 @@ class NodeFactory(Protocol):
 
 class WriterFactory(Protocol):
     def __call__(self, storage: Storage, pause_us_max: int) -> Writer: ...
-
-
-async def in_thread(job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
-    return await trio.to_thread.run_sync(job, limiter=limiter)
 
 
 async def listen(host: str | None, port: int) -> tuple[Sequence[trio.abc.Listener[Any]], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Final, TypedDict, TypeVar
+from typing import Final, TypedDict
 
 import trio
 
@@ -12,6 +12,7 @@ from zab.core.ensemble import Ensemble
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
 from zab.host.clocks import steady_wall_clock
+from zab.host.threads import in_task
 from zab.net.memory_network import MemoryNetwork, ProcessNetwork
 from zab.runtime.environment import Environment
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
@@ -23,8 +24,6 @@ from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import StorageSettings
 from zab.store.store_settings import StoreSettings
 from zab.testing.loop_writer import LoopWriter
-
-T = TypeVar("T")
 
 CLIENT_PORT: Final = 2181
 STORAGE: Final = StorageSettings(preallocate=False)
@@ -74,7 +73,7 @@ class ServerProcess:
             disk=server.disk,
             network=network,
             host=Environment(
-                in_thread=_in_loop,
+                in_thread=in_task,
                 check_cancelled=_never_cancelled,
                 in_loop=_at_once,
                 random_bytes=server.random.randbytes,
@@ -173,11 +172,6 @@ class MemoryServer:
         else:
             self.disk.kill()
         await process.end()
-
-
-async def _in_loop(job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
-    await trio.lowlevel.checkpoint()
-    return job()
 
 
 def _at_once(job: Callable[[], object]) -> None:

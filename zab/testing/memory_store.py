@@ -25,6 +25,7 @@ from zab.testing.loop_events import LoopEvents, PromptTiming
 from zab.testing.memory_clients import ClientHost
 from zab.testing.memory_servers import CLIENT_PORT, MemoryServer, MemoryStoreOptions, ensemble_of, host_of
 from zab.testing.misuse import check_trio, clock_must_move
+from zab.testing.partitions import Partitions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,8 +68,7 @@ class MemoryStore:
             sid: MemoryServer(sid, self._ensemble, self._network, seed, options, self._wake)
             for sid in range(1, servers + 1)
         }
-        self._apart: set[tuple[int, int]] = set()
-        """The directions that partitions have blocked."""
+        self._partitions = Partitions(self._network, self._servers.keys(), "server", "open_memory_store(servers=3)")
         self._clients: dict[Session, ClientHost] = {}
         """The open sessions over connections."""
         self._client_number = count(1).__next__
@@ -213,7 +213,7 @@ class MemoryStore:
         reached = [
             server.id
             for sid, server in self._servers.items()
-            if server.serving and (leader, sid) not in self._apart and (sid, leader) not in self._apart
+            if server.serving and not self._partitions.separates(leader, sid)
         ]
         return self._ensemble is None or self._ensemble.is_quorum(reached)
 
@@ -254,26 +254,14 @@ class MemoryStore:
 
         Connections do not break at once: data wait. A leader without a quorum resigns after `Settings.sync_ms`.
         """
-        side = {self._server("partition", server).id for server in servers}
-        others = self._servers.keys() - side
-        if not side or not others:
-            raise LocalProtocolError(
-                f"partition: name some of the servers {', '.join(map(str, self._servers))}, and not all, to cut them "
-                "off from the others; open_memory_store(servers=3) has three"
-            )
-        for one in sorted(side):
-            for other in sorted(others):
-                for direction in ((one, other), (other, one)):
-                    if direction not in self._apart:
-                        self._apart.add(direction)
-                        self._network.block(*direction)
+        self._check("partition")
+        self._partitions.cut_off({self._server("partition", server).id for server in servers})
         self._wake()
 
     def heal(self) -> None:
         """End all partitions."""
         self._check("heal")
-        self._apart.clear()
-        self._network.heal()
+        self._partitions.heal()
         self._wake()
 
     def _server(self, what: str, sid: int) -> MemoryServer:

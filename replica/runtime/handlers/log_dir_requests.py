@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-
-import trio
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode
@@ -40,7 +39,7 @@ def handlers(disk: LogManagerRuntime, watermarks: Callable[[], Mapping[TopicPart
                 results.append(DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path))
                 continue
             held = [each for each in disk.held_in(where) if wanted is None or each.where in wanted]
-            total, usable = await _space(where)
+            total, usable = await _space(disk, where)
             results.append(
                 DescribeLogDirsResult(
                     log_dir=path, topics=_by_topic(held, committed), total_bytes=total, usable_bytes=usable
@@ -65,10 +64,10 @@ def _by_topic(held: list[LogSize], committed: Mapping[TopicPartition, int]) -> l
     return [DescribeLogDirsTopic(name=name, partitions=parts) for name, parts in topics.items()]
 
 
-async def _space(where: str) -> tuple[int, int]:
+async def _space(disk: LogManagerRuntime, where: str) -> tuple[int, int]:
     """Return the total and the usable bytes of a directory's file system; -1 each if they cannot be read."""
     try:
-        found = await trio.to_thread.run_sync(shutil.disk_usage, where)
+        found = await disk.in_thread(partial(shutil.disk_usage, where))
     except OSError:
         return -1, -1
     return found.total, found.free

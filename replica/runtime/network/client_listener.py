@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import trio
 
@@ -14,9 +15,10 @@ from replica.runtime.logs import Log
 from replica.runtime.network.connection_shell import ConnectionShell
 from replica.runtime.network.listener_context import ListenerContext
 from replica.runtime.network.tls_handshake import accept_tls
+from replica.runtime.network.transport import Listen, listen_tcp
 from replica.runtime.requests import ANONYMOUS, Handlers
 from zab.host.watchdog import UNWATCHED, Watchdog
-from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits, listen
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
 
 
 class ClientListener:
@@ -35,6 +37,7 @@ class ClientListener:
         principals: Principals | None = None,
         watchdog: Watchdog = UNWATCHED,
         on_closed: Callable[[str], object] = lambda connection: None,
+        listen: Listen = listen_tcp,
     ) -> None:
         """`host` None: all interfaces. `port` 0: any free port. `principals`: the mapping of certificate subjects to
         principals.
@@ -52,15 +55,15 @@ class ClientListener:
         self._port = port
         self._tls = tls
         self._principals = principals or Principals()
-        self._listeners: list[trio.SocketListener] = []
-        """The listening sockets, one for each address of the host. Empty before `bind`."""
+        self._listen = listen
+        self._listeners: Sequence[trio.abc.Listener[Any]] = ()
+        """One listener for each address of the host. Empty before `bind`."""
         self._listener = LimitedListener(name, log, self._limits, self._serve, self._refused)
         """A connection counts as half-open until its first request or, with SASL, until it is authenticated."""
 
     async def bind(self) -> int:
         """Listen, and return the port number. Connections are accepted by `run`."""
-        self._listeners = await listen(self._host, self._port, f"listener {self.name}")
-        port: int = self._listeners[0].socket.getsockname()[1]
+        self._listeners, port = await self._listen(self._host, self._port, f"listener {self.name}")
         return port
 
     async def aclose(self) -> None:

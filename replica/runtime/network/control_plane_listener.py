@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -84,7 +84,7 @@ class ControlPlaneListener:
         self._accepting = LimitedListener(listener.name, log, lambda: limits, self._serve_accepted, self._refused)
         """A connection counts as half-open until the controller has sent data after its authentication."""
 
-    async def run(self, listeners: Sequence[trio.SocketListener], nursery: trio.Nursery) -> None:
+    async def run(self, listeners: Sequence[trio.abc.Listener[Any]], nursery: trio.Nursery) -> None:
         """Accept until cancelled."""
         await self._accepting.accept_from(listeners, nursery)
 

@@ -12,6 +12,7 @@ from replica.core.errors import KafkaError, WireError
 from replica.runtime.configuration.broker_config import Peers
 from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings, Unreachable
 from replica.runtime.network.tls_handshake import dial
+from replica.runtime.network.transport import Connect, connect_tcp
 
 
 @frozen
@@ -19,11 +20,12 @@ class InterBrokerClients:
     """Connects to other brokers, with this broker's TLS context and identity."""
 
     peers: Peers = field(factory=Peers)
+    connect: Connect = connect_tcp
 
     async def connection(self, address: tuple[str, int], settings: ClientSettings) -> BrokerConnection:
         """Return an authenticated connection. Raise `KafkaError`, `Unreachable`, `WireError`, `OSError` or
         `trio.BrokenResourceError`."""
-        connection = BrokerConnection(await dial(*address, self.peers.tls), settings)
+        connection = BrokerConnection(await dial(*address, self.peers.tls, self.connect), settings)
         try:
             if self.peers.identity is not None:
                 await connection.log_in(self.peers.identity)

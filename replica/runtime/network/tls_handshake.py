@@ -9,6 +9,7 @@ from typing import Final
 import trio
 
 from replica.core.security.principals import NoPrincipal, Principals
+from replica.runtime.network.transport import Connect, connect_tcp
 from replica.runtime.requests import ANONYMOUS
 from zab.core.errors import WireError
 from zab.net.tls.tls_stream import TlsStream
@@ -40,7 +41,7 @@ async def accept_tls(
         raise NoPrincipal(f"the client's certificate cannot be read: {error}") from error
 
 
-async def _linger(stream: trio.SocketStream) -> None:
+async def _linger(stream: trio.abc.HalfCloseableStream) -> None:
     """End the sending side, and read until the peer closes the connection, for at most `LINGER_S`.
 
     Closing a socket with unread data would reset the connection and discard the TLS alert that tells the peer the
@@ -52,10 +53,10 @@ async def _linger(stream: trio.SocketStream) -> None:
             pass
 
 
-async def dial(host: str, port: int, tls: ssl.SSLContext | None) -> trio.abc.Stream:
+async def dial(host: str, port: int, tls: ssl.SSLContext | None, connect: Connect = connect_tcp) -> trio.abc.Stream:
     """Connect to a broker. Raise `ssl.SSLError` if the TLS handshake fails, after the broker had time to read
     the alert."""
-    stream = await trio.open_tcp_stream(host, port)
+    stream = await connect(host, port)
     if tls is None:
         return stream
     secure = TlsStream(stream, tls, server_side=False, server_hostname=host)

@@ -12,6 +12,7 @@ Searches for a timestamp have a thread of their own, because they decompress sto
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import trio
@@ -25,6 +26,7 @@ from replica.core.replica_messages import Produced
 from replica.wire.batch import HEADER_BYTES, parse_header
 from replica.wire.compression import INFLATED_BYTES_MAX
 from replica.wire.validation import RECORDS_MAX
+from zab.host.threads import InThread, in_thread
 
 
 @frozen
@@ -82,8 +84,9 @@ _CODEC_AT: Final = 22
 class BatchExaminer:
     """Examines batches, large ones in two lanes of threads."""
 
-    def __init__(self, settings: BatchExaminerSettings) -> None:
+    def __init__(self, settings: BatchExaminerSettings, in_thread: InThread = in_thread) -> None:
         self._settings = settings
+        self._in_thread = in_thread
         self._bounds, self._bounds_at_once = settings.bounds, settings.bounds_at_once
         self._ordinary = trio.CapacityLimiter(settings.threads_max)
         self._oversized = trio.CapacityLimiter(1)
@@ -120,9 +123,9 @@ class BatchExaminer:
             if found is not None:
                 return found
         bounds = self._settings.ordinary_bounds(len(records))
-        found = await trio.to_thread.run_sync(log.examine, records, bounds, limiter=self._ordinary)
+        found = await self._in_thread(partial(log.examine, records, bounds), limiter=self._ordinary)
         if bounds != self._bounds and _is_beyond_bounds(found):
-            found = await trio.to_thread.run_sync(log.examine, records, self._bounds, limiter=self._oversized)
+            found = await self._in_thread(partial(log.examine, records, self._bounds), limiter=self._oversized)
         return found or records
 
     async def with_record_errors(
@@ -138,9 +141,8 @@ class BatchExaminer:
         for result, (where, records) in zip(results, entries, strict=True):
             log = log_of(where) if result.error in _OF_RECORDS and left else None
             if log is not None:
-                found = await trio.to_thread.run_sync(
-                    log.refused_records, records, self._bounds, clock, left, limiter=self._oversized
-                )
+                job = partial(log.refused_records, records, self._bounds, clock, left)
+                found = await self._in_thread(job, limiter=self._oversized)
                 left -= len(found)
                 result = evolve(result, record_errors=found)
             named.append(result)
@@ -154,7 +156,7 @@ class BatchExaminer:
         found: TimestampAndOffset | None = None
         wrong: KafkaError | None = None
         try:
-            found = await trio.to_thread.run_sync(search, log, timestamp, limiter=self._searches)
+            found = await self._in_thread(partial(search, log, timestamp), limiter=self._searches)
         except KafkaError as error:
             wrong = error
 

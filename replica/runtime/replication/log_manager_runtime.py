@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import random
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,6 +21,7 @@ from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.partition_log import PartitionLog
 from replica.runtime.configuration.topic_configs import TopicConfigs
+from replica.runtime.environment import REAL_ENVIRONMENT, Environment
 from replica.runtime.logs import Log
 from replica.runtime.requests import ignore
 from replica.storage import log_manager
@@ -96,8 +96,13 @@ class LogManagerRuntime:
         settings: ManagerSettings | None = None,
         *,
         cleans: bool = True,
+        environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        self._logs = LogManager.open([str(each) for each in directories], configs.__getitem__, settings, random.random)
+        paths = [str(each) for each in directories]
+        self._logs = LogManager.open(
+            paths, configs.__getitem__, settings, environment.draw, open_directory=environment.open_directory
+        )
+        self.in_thread = environment.in_thread
         self.cleans = cleans
         """`log.cleaner.enable`: True if logs with cleanup.policy=compact are compacted."""
         self.mismatched_logs: dict[TopicPartition, str] = {}
@@ -121,7 +126,7 @@ class LogManagerRuntime:
         directory is usable.
         """
         began = trio.current_time()
-        await trio.to_thread.run_sync(self._logs.load, me, cluster, self._progress_of_loading())
+        await self.in_thread(partial(self._logs.load, me, cluster, self._progress_of_loading()))
         for note in self._logs.notes:
             self._log.say("found", logging.WARNING, why=note)
         took = f"{trio.current_time() - began:.3f}"
@@ -155,10 +160,10 @@ class LogManagerRuntime:
         if not topics:
             return
         try:
-            gone = await trio.to_thread.run_sync(self._logs.make_room, self._now(), self._configs)
+            gone = await self.in_thread(partial(self._logs.make_room, self._now(), self._configs))
             if gone:
                 self._log.say("segments_deleted", count=gone, why="the log directory was nearly full")
-                await trio.to_thread.run_sync(self._logs.checkpoint)
+                await self.in_thread(self._logs.checkpoint)
         except KafkaError as error:
             self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
 
@@ -203,7 +208,7 @@ class LogManagerRuntime:
         return {TopicPartition(*where): error.text for where, error in self._logs.uncleanable.items()}
 
     async def close(self, epoch: int) -> None:
-        await trio.to_thread.run_sync(self._logs.close, epoch)
+        await self.in_thread(partial(self._logs.close, epoch))
 
     # -- logs of replicas ------------------------------------------------------------------------------------
 
@@ -258,11 +263,11 @@ class LogManagerRuntime:
 
         async def flush() -> None:
             for log in logs.due_for_flush(now()):
-                await self._tried(partial(trio.to_thread.run_sync, log.flush))
+                await self._tried(partial(self.in_thread, log.flush))
 
         async def clean() -> None:
             while self.cleans:
-                done = await trio.to_thread.run_sync(logs.clean_one, now(), _plain(watermarks()))
+                done = await self.in_thread(partial(logs.clean_one, now(), _plain(watermarks())))
                 uncleanable = self.uncleanable
                 for where in uncleanable.keys() - self._reported_uncleanable:
                     self._log.say("log_uncleanable", logging.ERROR, partition=where, why=uncleanable[where])
@@ -284,10 +289,10 @@ class LogManagerRuntime:
                 if gone:
                     self._log.say("segments_deleted", count=gone)
                     retired()
-                    await trio.to_thread.run_sync(logs.checkpoint)  # also after an exception: other logs lost segments
+                    await self.in_thread(logs.checkpoint)  # also after an exception: other logs lost segments
 
         async def sweep() -> None:
-            await trio.to_thread.run_sync(logs.delete_due_files, now())
+            await self.in_thread(partial(logs.delete_due_files, now()))
             logs.unload()
             logs.expire_producers(int(trio.current_time() * _MS))
 
@@ -296,7 +301,7 @@ class LogManagerRuntime:
             nursery.start_soon(self._cleaning, clean)
             nursery.start_soon(self._every, pace.retention_check_s, retire, FIRST_RETENTION_S)
             nursery.start_soon(self._every, pace.sweep_s, sweep)
-            nursery.start_soon(self._every, pace.checkpoint_s, partial(trio.to_thread.run_sync, logs.checkpoint))
+            nursery.start_soon(self._every, pace.checkpoint_s, partial(self.in_thread, logs.checkpoint))
 
     def configure_cleaner(self, *, cleans: bool, pause_s: float | None) -> None:
         """Enable or disable the cleaner, and set its pause; None leaves the pause unchanged.

@@ -13,6 +13,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.errors import KafkaError
 from replica.core.replica_manager import Logs, ReplicaManager
 from replica.runtime.logs import Log
+from zab.host.threads import InThread, in_thread
 from zab.net.wakeup import Wakeup
 
 
@@ -33,6 +34,7 @@ class ReplicaDurability:
         turn: Callable[[], None],
         log: Log,
         checkpoint_s: float,
+        in_thread: InThread = in_thread,
     ) -> None:
         self._core = core
         self._logs = logs
@@ -41,6 +43,7 @@ class ReplicaDurability:
         """Runs a turn of the core after a flush."""
         self._log = log
         self._checkpoint_s = checkpoint_s
+        self._in_thread = in_thread
         self._wakeup = Wakeup()
 
     def wake(self) -> None:
@@ -57,7 +60,7 @@ class ReplicaDurability:
             await self._wakeup.wait()
             while (flush := self._core.next_flush()) is not None:
                 try:
-                    upto = await trio.to_thread.run_sync(flush.log.flush)
+                    upto = await self._in_thread(flush.log.flush)
                 except KafkaError as error:
                     self._core.disk_failed(flush.where, error.text, self._now())
                 except Exception as error:
@@ -75,7 +78,7 @@ class ReplicaDurability:
     async def checkpoint(self) -> None:
         values = self._core.high_watermarks()
         try:
-            await trio.to_thread.run_sync(partial(self._logs.keep_high_watermarks, values))
+            await self._in_thread(partial(self._logs.keep_high_watermarks, values))
         except (KafkaError, OSError) as error:
             self._log.warn_rate_limited("high_watermark_checkpoint_failed", "", logging.ERROR, why=error)
         except Exception as error:

@@ -44,6 +44,7 @@ from replica.runtime.replication.replica_durability import CheckpointedLogs, Rep
 from replica.runtime.requests import ignore
 from replica.runtime.turn_loop import TurnLoop
 from zab.host.clocks import steady_wall_clock, wall_ms
+from zab.host.threads import InThread, in_thread
 from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
 
@@ -110,6 +111,7 @@ class ReplicaManagerRuntime:
         *,
         checkpoint_s: float = CHECKPOINT_S,
         watchdogs: Watchdogs | None = None,
+        in_thread: InThread = in_thread,
     ) -> None:
         self.core = ReplicaManager(me, logs, settings)
         self.now = steady_wall_clock()
@@ -119,11 +121,11 @@ class ReplicaManagerRuntime:
         self._log = log
         self._role_listeners: list[Callable[[RoleTaken], None]] = []
         self._fetchers = FetcherTasks(self.core, epoch, address, self.now, self._turn, log, fetching, between)
-        self._examiner = BatchExaminer(examining or BatchExaminerSettings())
+        self._examiner = BatchExaminer(examining or BatchExaminerSettings(), in_thread)
         self._isr_sender = AlterPartitionSender(
             self.core.alter_partition, session, self.now, self._turn, log, pace or AlterPartitionPace()
         )
-        self._durability = ReplicaDurability(self.core, logs, self.now, self._turn, log, checkpoint_s)
+        self._durability = ReplicaDurability(self.core, logs, self.now, self._turn, log, checkpoint_s, in_thread)
         self._waiting: dict[int, Callable[[Results], None]] = {}
         """Receivers of the results of delayed operations, by token."""
         self._last_token = 0

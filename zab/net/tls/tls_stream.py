@@ -22,7 +22,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
     def __init__(
         self,
-        transport: trio.SocketStream,
+        transport: trio.abc.HalfCloseableStream,
         context: ssl.SSLContext,
         *,
         server_side: bool = True,

@@ -10,19 +10,20 @@ from typing import Any, Final, cast
 from attrs import evolve
 
 from harness.checkers.partitions.copies import COMPACTED, ident_of
-from harness.worlds.disks import log_disk, lose
+from harness.worlds.disks import lose
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import KafkaError
 from replica.core.partitions.log_config import UNBOUNDED, LogConfig
 from replica.core.partitions.partition_log import PartitionLog
 from replica.storage.files import StorageFailure
 from replica.storage.log_manager import LogManager, ManagerSettings
+from replica.storage.memory_directory import memory_directory
 from replica.storage.unified_log import UnifiedLog
 
 CALLS: Final = {"write": "write", "fsync": "sync", "full": "write", "read": "read"}
 """The call that fails, by the name of the error in a script."""
 CLUSTER: Final = "harness"
-MANAGER: Final = ManagerSettings()
+MANAGER: Final = ManagerSettings(closing_threads=0)
 COMPACTING: Final[Mapping[str, Any]] = {
     "cleanup_policy": ("compact",),
     "min_cleanable_dirty_ratio": 0.01,
@@ -39,10 +40,10 @@ class Disk:
     ) -> None:
         self.me = me
         self.config = config
-        self.files = log_disk()
+        self.files = memory_directory()
         self._random = random
         self._deleted = deleted
-        self.logs: LogManager = LogManager([], self._config_of)
+        self.logs: LogManager = LogManager([], self._config_of, MANAGER)
 
     def _config_of(self, topic: str) -> LogConfig:
         return evolve(self.config, **COMPACTING) if topic in COMPACTED else self.config
@@ -63,7 +64,7 @@ class Disk:
         """End the process in good order."""
         try:
             self.keep_high_watermarks(watermarks)
-            self.logs.close(epoch, threads=0)
+            self.logs.close(epoch)
         except KafkaError:
             pass  # the next process starts from the disk as after a kill
         self.killed()
@@ -142,7 +143,7 @@ class Disk:
         return int(self._random.random() * most)
 
     def wiped(self) -> None:
-        self.files = log_disk()
+        self.files = memory_directory()
 
     def crash_in(self, calls: int, error: Callable[[str, str], BaseException]) -> None:
         """Raise this error before the n-th call from now on that changes the disk."""

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import trio
+from attrs import evolve
 
 import zab
 from harness.faults import Replication
 from harness.worlds.cores.partitions.disk import CALLS
-from harness.worlds.disks import log_disk
 from harness.worlds.stack.brokers.environment import PROCESS
 from harness.worlds.stack.controller import process
 from harness.worlds.stack.controller.process import (
@@ -46,7 +46,9 @@ from replica.runtime.configuration.broker_config import (
     OffsetsTopicSettings,
     TransactionsTopicSettings,
 )
+from replica.runtime.environment import Environment
 from replica.storage.files import StorageFailure
+from replica.storage.memory_directory import memory_directory
 from zab.net.memory_network import MemoryNetwork, StreamOwner
 
 DATA_FROM: Final = 3_000
@@ -93,7 +95,7 @@ class Life:
         """Run the broker. Restart it if it ends because the store cannot be reached at the start."""
         PROCESS.set(self)
         while True:
-            self.program = Program(self.broker.config(), self._open)
+            self.program = Program(self.broker.config(), self._open, self.broker.environment)
             try:
                 await self.program.run()
             except* zab.ZabError:
@@ -108,9 +110,12 @@ class Life:
 
 
 class Broker(BrokerProcess):
-    def __init__(self, world: BrokerClusterWorld, number: int, folder: Path, replication: Replication) -> None:
+    def __init__(
+        self, world: BrokerClusterWorld, number: int, folder: Path, replication: Replication, environment: Environment
+    ) -> None:
         super().__init__(world, number)
-        self.files = log_disk()
+        self.files = memory_directory()
+        self.environment = evolve(environment, open_directory=lambda path: self.files)
         self._breaks = False
         """True while its disk fails or has failed. The broker may end because of that."""
         self._folder = folder / f"broker{number}"
@@ -134,10 +139,6 @@ class Broker(BrokerProcess):
     @property
     def program(self) -> Program | None:
         return self.now.program if isinstance(self.now, Life) else None
-
-    @property
-    def directory(self) -> str:
-        return str(self._folder)
 
     def config(self) -> BrokerConfig:
         replication = self._replication
@@ -181,7 +182,7 @@ class Broker(BrokerProcess):
     def lose_disk(self) -> None:
         """Kill the broker, and empty its disk."""
         self.die()
-        self.files = log_disk()
+        self.files = memory_directory()
 
     def break_disk(self, error: str, nth: int) -> None:
         """Fail the nth call of a kind and all later ones. A broker without another disk ends because of that."""

@@ -1,29 +1,28 @@
-"""The simulated environment of a broker's process: network, threads, clocks, random numbers, directories.
+"""The simulated environment of a broker's process: network, threads, clocks and random numbers.
 
-The shipped broker calls the standard library directly, so those functions are patched for the duration of a run. Trio
-makes its usual streams and listeners from sockets that are ends of the simulated network. A socket belongs to the
-process whose task makes it. There are no threads: a job runs in the loop after a random delay.
+Trio makes its usual streams and listeners from sockets that are ends of the simulated network. A socket belongs to the
+process whose task makes it. There are no threads: a job runs in the loop after a random delay. The shipped broker takes
+the wall clock and random bytes from the standard library, so those functions are patched for the duration of a run.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import random
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 from unittest.mock import patch
 
 import trio
 
-from replica.storage import log_manager
 from zab.net.memory_network import MemoryListener, MemoryNetwork, MemoryStream, StreamOwner
-from zab.storage.disk import FolderDisk
+
+T = TypeVar("T")
 
 DAY_S: Final = 1_700_000_000
 """The wall clock at the begin of a run, in seconds since the epoch."""
@@ -142,26 +141,30 @@ class VirtualSocket(trio.socket.SocketType):
             self._listener.close()
 
 
-@contextmanager
-def arranged(seed: str, thread_us: tuple[int, int], files: Callable[[str], FolderDisk]) -> Iterator[None]:
-    """Patch threads, clocks, random numbers and log directories. `files` returns the disk behind a directory."""
-    chance = Random(f"{seed}/machine")
+class Threads:
+    """Runs jobs in the loop, each after a delay in microseconds that is drawn from a range."""
 
-    async def in_loop(job: Callable[..., Any], *arguments: Any, **_: Any) -> Any:
-        await trio.sleep(chance.randint(*thread_us) / 1e6)
-        return job(*arguments)
+    def __init__(self, random: Random, delay_us: tuple[int, int]) -> None:
+        self._random = random
+        self._delay_us = delay_us
+
+    async def run(self, job: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
+        await trio.sleep(self._random.randint(*self._delay_us) / 1e6)
+        return job()
+
+
+@contextmanager
+def arranged(random: Random) -> Iterator[None]:
+    """Patch clocks and random bytes."""
 
     def now() -> float:
         return DAY_S + trio.current_time()
 
     with ExitStack() as stack:
         for where, name, instead in (
-            (trio.to_thread, "run_sync", in_loop),
             (time, "time", now),
             (time, "time_ns", lambda: int(now() * 1e9)),
-            (os, "urandom", chance.randbytes),
-            (random, "random", Random(f"{seed}/jitter").random),
-            (log_manager, "log_directory", files),
+            (os, "urandom", random.randbytes),
         ):
             stack.enter_context(patch.object(where, name, instead))
         yield

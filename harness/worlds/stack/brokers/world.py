@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 from attrs import evolve
@@ -35,16 +36,16 @@ from harness.worlds.brokers.workload import LAST, BrokerClients
 from harness.worlds.controller.settled import ROUNDS_MS, end_broker_faults
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.stack.brokers.broker import DATA_FROM, PORT, Broker
-from harness.worlds.stack.brokers.environment import PROCESS, arranged, use_sockets
+from harness.worlds.stack.brokers.environment import PROCESS, Threads, arranged, use_sockets
 from harness.worlds.stack.controller.process import CONTROL_FROM, host_of
 from harness.worlds.stack.controller.world import ControllerWorkload, ControllerWorld
 from harness.worlds.stack.simulation import redirected_log
 from harness.worlds.stack.store.client import ClientPlace
 from harness.worlds.stack.store.world import StoreLiveness, StoreWorld
+from replica.runtime.environment import Environment
 from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import ClientSettings
 from zab.net.memory_network import MemoryNetwork, StreamOwner
-from zab.storage.disk import FolderDisk
 
 CLIENTS_FROM: Final = 4_000
 """The first place of broker clients in the network."""
@@ -262,10 +263,16 @@ class BrokersWorld(ControllerWorld):
         self.losses: list[Loss] = []
         self.replication = next((op for op in script.ops if isinstance(op, Replication)), Replication(0))
         self._folder = tempfile.TemporaryDirectory(prefix="zab-brokers-")
+        timing = script.timing
+        self._machine_random = Random(f"{script.seed}/machine")
+        """Shared by the threads of all brokers and by `os.urandom`."""
+        threads = Threads(self._machine_random, (timing.fsync_us_min, timing.fsync_us_max))
+        self._environment = Environment(threads.run, draw=Random(f"{script.seed}/jitter").random)
+        """The environment of all brokers, except for their disks."""
         super().__init__(script, trace=trace, checkers=checkers)
 
     def make_broker(self, number: int) -> Broker:
-        return Broker(self, number, Path(self._folder.name), self.replication)
+        return Broker(self, number, Path(self._folder.name), self.replication, self._environment)
 
     def make_workload(self) -> BrokersWorkload:
         return BrokersWorkload(self)
@@ -274,21 +281,16 @@ class BrokersWorld(ControllerWorld):
         return BrokersLiveness(self)
 
     def run(self) -> Outcome:
-        timing, seed = self.script.timing, str(self.script.seed)
         with (
             self._folder,
             redirected_log("replica", logging.INFO, self._broker_logged),
-            arranged(seed, (timing.fsync_us_min, timing.fsync_us_max), self._files),
+            arranged(self._machine_random),
         ):
             return super().run()
 
     async def _main(self) -> None:
         use_sockets()
         await super()._main()
-
-    def _files(self, directory: str) -> FolderDisk:
-        found: FolderDisk = next(each.files for each in self.brokers.values() if each.directory == directory)
-        return found
 
     def _broker_logged(self, record: logging.LogRecord) -> None:
         """Count the log records of brokers, and report exceptions in them."""

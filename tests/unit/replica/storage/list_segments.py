@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.worlds.disks import log_disk
 from replica.core.partitions.partition_log import AbortedTxn
 from replica.storage.files import Handles
 from replica.storage.log_segments import Candidate
+from replica.storage.memory_directory import memory_directory
 from replica.wire.batch import Header
 from zab.storage.memory_disk import MemoryDisk
 
@@ -75,7 +75,7 @@ class Appender:
 
 class ListSegments:
     def __init__(self, folder: str) -> None:
-        self.files = log_disk()
+        self.files = memory_directory()
         self.files.make_folder(folder)
         self.handles = Handles(self.files)
         self.folder = folder

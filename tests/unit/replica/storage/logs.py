@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from harness.worlds.disks import log_disk
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.partition_log import PartitionLog
 from replica.storage.files import Handles
 from replica.storage.leader_epochs import LeaderEpochFileCache
 from replica.storage.log_segment import LogSegment
 from replica.storage.log_segments import LogSegments
+from replica.storage.memory_directory import memory_directory
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import walk
 from replica.wire.compression import Codec
@@ -54,7 +54,7 @@ class MemoryLog(UnifiedLog):
     """An empty log on a memory disk of its own."""
 
     def __init__(self, name: str = "memory-0", config: LogConfig | None = None) -> None:
-        files = log_disk()
+        files = memory_directory()
         files.make_folder(name)
         handles = Handles(files)
         segments = LogSegments(handles, name, [LogSegment.create(handles, name, 0)])

@@ -6,10 +6,10 @@ from struct import pack, unpack_from
 
 import pytest
 
-from harness.worlds.disks import log_disk
 from replica.core.partitions.log_config import LogConfig
 from replica.storage.files import DamagedLog, Handles
 from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.memory_directory import memory_directory
 from replica.storage.unified_log import UnifiedLog
 from tests.unit.replica.storage.logs import ALL, NOW, batch, records_in
 
@@ -22,7 +22,7 @@ class Rotten:
     def __init__(self, *times: int, segment: int = 1000, interval: int = 0) -> None:
         said = {"segment.bytes": str(segment), "index.interval.bytes": str(interval), "retention.ms": str(DAY)}
         self.config = LogConfig.of(said)
-        self.files = log_disk()
+        self.files = memory_directory()
         self.files.make_folder("t-0")
         log = open_log("t-0", self.config, Handles(self.files), "t-0", KnownOffsets())
         for time in times or tuple(NOW + at for at in range(30)):

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.worlds.disks import log_disk
 from replica.core.partitions.partition_log import EpochEndOffset
 from replica.storage.leader_epochs import LeaderEpochFileCache
+from replica.storage.memory_directory import memory_directory
 
 
 def cache_of(entries: Iterable[tuple[int, int]] = ()) -> LeaderEpochFileCache:
-    files = log_disk()
+    files = memory_directory()
     files.make_folder("t-0")
     return LeaderEpochFileCache(files, "t-0", entries)
 

@@ -8,13 +8,13 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.worlds.disks import log_disk
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.log_policy import needs_cleaning
 from replica.core.partitions.partition_log import AppendOrigin
 from replica.storage.files import Handles
 from replica.storage.log_cleaner import Cleaned, clean, examine_log
 from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.memory_directory import memory_directory
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import TRANSACTIONAL, walk
 from replica.wire.records import ControlType, Record, batch_of, build, control_batch
@@ -27,7 +27,7 @@ class Topic:
     def __init__(self, **settings: str) -> None:
         keys = {"cleanup.policy": "compact", "segment.bytes": "300", "index.interval.bytes": "0"}
         self.config = LogConfig.of(keys | {key.replace("_", "."): value for key, value in settings.items()})
-        self.files = log_disk()
+        self.files = memory_directory()
         self.files.make_folder("t-0")
         self.cleaned_upto = 0
         self.log = open_log("t-0", self.config, Handles(self.files), "t-0", KnownOffsets())

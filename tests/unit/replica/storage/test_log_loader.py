@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.worlds.disks import log_disk
 from replica.core.partitions.log_config import LogConfig
 from replica.storage.files import DamagedLog, Handles
 from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.memory_directory import memory_directory
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import walk
 from tests.unit.replica.storage.logs import NOW, of_producer, records_in, values_in
@@ -24,7 +24,7 @@ def opened(
 
 
 def fresh(config: LogConfig = CONFIG) -> tuple[MemoryDisk, UnifiedLog]:
-    files = log_disk()
+    files = memory_directory()
     files.make_folder("t-0")
     return files, opened(files, config=config)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.worlds.disks import log_disk
 from kraft_controller.wire.broker_identity import META
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.log_config import LogConfig
@@ -26,6 +25,7 @@ from replica.storage.checkpoint_files import (
 )
 from replica.storage.files import LOCK, StorageFailure
 from replica.storage.log_manager import LogManager, ManagerSettings
+from replica.storage.memory_directory import memory_directory
 from replica.wire.records import batch_of
 from tests.unit.replica.storage.logs import NOW, batch, numbered, of_producer, values_in
 from zab.storage.disk import FolderDisk
@@ -37,7 +37,7 @@ DASHED: TopicPartition = ("a-b.c_d", 12)
 
 class Broker:
     def __init__(self, *disks: MemoryDisk, **settings: str) -> None:
-        self.disks = disks or (log_disk(),)
+        self.disks = disks or (memory_directory(),)
         self.config = LogConfig.of({key.replace("_", "."): value for key, value in settings.items()})
         self.manager = self.start()
 
@@ -316,7 +316,7 @@ def test_idle_segment_is_rolled_by_time() -> None:
 def test_each_segment_has_a_random_part_of_the_jitter() -> None:
     draws = iter((0.0, 0.5, 0.25, 0.0))
     config = LogConfig.of({"segment.ms": "1000", "segment.jitter.ms": "400", "retention.ms": "-1"})
-    manager = LogManager([log_disk()], lambda topic: config, draw=draws.__next__)
+    manager = LogManager([memory_directory()], lambda topic: config, draw=draws.__next__)
     manager.load(1, "cluster")
     first, second = manager.get_or_create(T0), manager.get_or_create(("t", 1))
     for log in (first, second):
@@ -391,7 +391,7 @@ def test_compaction_finds_dirty_log() -> None:
 
 @pytest.mark.parametrize(("kind", "number"), [("write", errno.ENOSPC), ("sync", errno.EIO), ("read", errno.EIO)])
 def test_failed_disk_leaves_others_in_use(kind: str, number: int) -> None:
-    bad, good = log_disk(), log_disk()
+    bad, good = memory_directory(), memory_directory()
     broker = Broker(bad, good)
     manager = broker.manager
     first, second = manager.get_or_create(T0), manager.get_or_create(DASHED)
@@ -416,7 +416,7 @@ def test_failed_disk_leaves_others_in_use(kind: str, number: int) -> None:
 
 def test_log_that_may_be_on_failed_disk_is_not_created_anew() -> None:
     """It would lead with nothing, and the others would cut off what is committed."""
-    bad, good = log_disk(), log_disk()
+    bad, good = memory_directory(), memory_directory()
     broker = Broker(bad, good)
     broker.manager.get_or_create(T0).append_as_leader(batch(b"a"), 0, NOW)
     broker.manager.close()
@@ -480,7 +480,7 @@ def test_full_disk_fails_directory() -> None:
 
 def test_retention_makes_room_before_first_write() -> None:
     """Somebody has shortened the retention of a topic meanwhile. What is set for another one is not known yet."""
-    disk = log_disk()
+    disk = memory_directory()
     broker = Broker(disk, segment_bytes="200")
     for where in (T0, DASHED):
         log = broker.manager.get_or_create(where)
@@ -621,7 +621,7 @@ def test_idle_producers_expire() -> None:
 
 
 def test_failed_log_does_not_stop_retention_of_others() -> None:
-    disks = log_disk(), log_disk()
+    disks = memory_directory(), memory_directory()
     broker = Broker(*disks, segment_bytes="150", retention_ms="1000")
     first, second = (broker.manager.get_or_create(("t", number)) for number in (0, 1))
     for log in (first, second):

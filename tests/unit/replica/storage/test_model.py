@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.worlds.disks import log_disk
 from replica.core.errors import KafkaError
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.partition_log import NO_EPOCH
 from replica.storage.files import Handles
 from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.memory_directory import memory_directory
 from replica.storage.unified_log import UnifiedLog
 from tests.unit.replica.storage.logs import NOW, batch, list_log, numbered, of_producer, records_in
 
@@ -25,7 +25,7 @@ class Both:
 
     def __init__(self, config: LogConfig = CONFIG) -> None:
         self.config = config
-        self.files = log_disk()
+        self.files = memory_directory()
         self.files.make_folder("t-0")
         self.known = KnownOffsets()
         self.model = list_log("t-0", config)

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from harness.worlds.disks import log_disk
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.partition_log import AbortedTxn, AppendOrigin
 from replica.storage.compaction import emptied
 from replica.storage.files import Handles
 from replica.storage.log_cleaner import clean, examine_log
 from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.memory_directory import memory_directory
 from replica.storage.transaction_index import decode, decode_sound, encode
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import CONTROL, TRANSACTIONAL, parse_header, stamp, walk
@@ -532,7 +532,7 @@ def test_crash_anywhere_in_cleaning_shows_no_aborted_record() -> None:
 
 
 def test_emptied_marker_completes_transaction() -> None:
-    files = log_disk()
+    files = memory_directory()
     files.make_folder("t-0")
     log = open_log("t-0", Disk().config, Handles(files), "t-0", KnownOffsets())
     log.append_as_follower(_numbered(in_transaction(7, 0, b"a"), 0))

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import pytest
 
-from harness.worlds.disks import log_disk
 from replica.core.errors import ErrorCode, KafkaError, OffsetOutOfRange
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.partition_log import (
@@ -19,6 +18,7 @@ from replica.core.partitions.partition_log import (
 )
 from replica.storage.files import Handles
 from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.memory_directory import memory_directory
 from replica.wire.batch import parse_header, walk
 from replica.wire.compression import Codec
 from replica.wire.records import ControlType, control_batch
@@ -34,7 +34,7 @@ def make(request: pytest.FixtureRequest) -> Make:
         config = LogConfig.of({key.replace("_", "."): value for key, value in (small | settings).items()})
         if request.param == "list":
             return list_log(config=config)
-        files = log_disk()
+        files = memory_directory()
         files.make_folder("t-0")
         return open_log("t-0", config, Handles(files), "t-0", KnownOffsets())
 
@@ -59,7 +59,7 @@ def test_leader_assigns_offsets_and_epoch(make: Make) -> None:
 
 @pytest.mark.parametrize("segment_bytes", ["150", "1000000"])
 def test_batches_with_gaps_that_no_segment_spans(segment_bytes: str) -> None:
-    files, config = log_disk(), LogConfig.of({"segment.bytes": segment_bytes, "index.interval.bytes": "0"})
+    files, config = memory_directory(), LogConfig.of({"segment.bytes": segment_bytes, "index.interval.bytes": "0"})
     files.make_folder("t-0")
     log = open_log("t-0", config, Handles(files), "t-0", KnownOffsets())
     far = 1 << 31

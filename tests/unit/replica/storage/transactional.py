@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from harness.worlds.disks import log_disk
 from replica.core.partitions.log_config import LogConfig
 from replica.core.partitions.partition_log import AbortedTxn, AppendOrigin, LogAppendInfo
 from replica.storage.files import Handles
 from replica.storage.log_loader import KnownOffsets, open_log
+from replica.storage.memory_directory import memory_directory
 from replica.storage.unified_log import UnifiedLog
 from replica.wire.batch import TRANSACTIONAL, walk
 from replica.wire.records import ControlType, Record, build, control_batch, read_control, read_records
@@ -81,7 +81,7 @@ class Disk:
     def __init__(self, **settings: str) -> None:
         keys = {"segment.bytes": "400", "index.interval.bytes": "0", "file.delete.delay.ms": "0"}
         self.config = LogConfig.of(keys | {key.replace("_", "."): value for key, value in settings.items()})
-        self.files = log_disk()
+        self.files = memory_directory()
         self.files.make_folder("t-0")
         self.known = KnownOffsets()
         self.writers = Writers()
