@@ -23,7 +23,7 @@ from zab.cli.kit.verb_group import Arguments
 
 @click.group(cls=StoreVerbs)
 def brokers() -> None:
-    """Show the registered brokers: address, rack, time of registration, and the numbers of leaders and replicas.
+    """Show the registered brokers: addresses, racks, times of registration, and numbers of leaderships and replicas.
 
     \b
     zab-broker brokers list

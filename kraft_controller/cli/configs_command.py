@@ -50,7 +50,7 @@ def configs() -> None:
     zab-broker configs alter users ann --client app --set producer_byte_rate=1048576
     zab-broker configs alter users ann --set 'SCRAM-SHA-512=[password=secret]'
 
-    Options of kafka-configs.sh (--alter --entity-type users ...) work, too, with --zookeeper in place of
+    The main options of kafka-configs.sh (--alter --entity-type users ...) work, too, with --zookeeper in place of
     --bootstrap-server.
     """
 
@@ -58,11 +58,15 @@ def configs() -> None:
 def _entity(function: F) -> F:
     """Add the parameters that name one entity."""
     function = click.option(
-        "--client", metavar="NAME", help="With a user: the setting for that user with this client id only."
+        "--client",
+        metavar="NAME",
+        help="Only with users: the settings for the pair of this user and client id.",
     )(function)
-    function = click.option("--default", is_flag=True, help="The default for all that have no setting of their own.")(
-        function
-    )
+    function = click.option(
+        "--default",
+        is_flag=True,
+        help="The defaults of this entity type. Each applies to all entities that do not set the key.",
+    )(function)
     function = click.argument("name", required=False)(function)
     return click.argument("kind", type=click.Choice(sorted(KEYS)), metavar=f"{{{','.join(sorted(KEYS))}}}")(function)
 
@@ -73,10 +77,11 @@ _unset: Final = "A key to remove, so that its default applies again. May be repe
 def _named(arguments: Arguments) -> Entity:
     name = DEFAULT if arguments.default else arguments.name
     if arguments.default and arguments.kind == "topics":
-        raise Misused("the defaults of topics are broker settings: use configs alter brokers --default")
+        raise Misused("the defaults of topics are broker settings: use brokers --default")
     if name is None:
         raise Misused(
-            f"missing name: name one of the {arguments.kind}" + ("" if arguments.kind == "topics" else ", or --default")
+            f"missing NAME: expected one of the {arguments.kind}"
+            + ("" if arguments.kind == "topics" else ", or --default")
         )
     if arguments.client is not None and arguments.kind != "users":
         raise Misused("--client requires the entity type users")
@@ -88,8 +93,8 @@ def _named(arguments: Arguments) -> Entity:
 
 @configs.verb(
     "describe",
-    "Show settings. NAME is a topic, a broker id, a client id, a user or an IP address. Without NAME, show those of "
-    "all that have any.",
+    "Show settings. NAME is a topic, a broker id, a client id, a user or an IP address. With neither NAME "
+    "nor --default, show the settings of all entities of the type.",
 )
 @_entity
 @click.option("--all", is_flag=True, help="Also show keys that are not set, with their built-in defaults.")
@@ -144,9 +149,9 @@ async def _change(session: zab.Session, arguments: Arguments, put: dict[str, str
         await check_exists(session, entity)
         for key in (key_of(entity.kind, name) for name in put):
             if key.idle:
-                progress(f"note: {key.name} has no effect in this broker: {key.idle}")
+                progress(f"note: {key.name} has no effect: {key.idle}")
         if entity.kind == "brokers" and entity.name != DEFAULT and put and await _is_not_there(session, entity):
-            progress(f"warning: broker {entity.name} is not registered; the setting applies once it registers")
+            progress(f"warning: broker {entity.name} is not registered; it applies its settings once it registers")
         missing = sorted(set(remove) - set(await read_config(session, entity)))
         if missing:
             raise Failed(f"{entity.path}: not set: {', '.join(missing)}")

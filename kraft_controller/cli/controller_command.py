@@ -49,9 +49,7 @@ async def _show(session: zab.Session, arguments: Arguments) -> int:
     "resign", "Make the controller step down. The brokers then elect a controller, perhaps the same broker."
 )
 @click.option("--wait", is_flag=True, help="Wait until there is a controller with a later epoch.")
-@click.option(
-    "--wait-s", type=float, default=60.0, show_default=True, metavar="SECONDS", help="The longest wait for --wait."
-)
+@click.option("--wait-s", type=float, default=60.0, show_default=True, metavar="SECONDS", help="The timeout of --wait.")
 async def _resign(session: zab.Session, arguments: Arguments) -> int:
     epoch = await read_epoch(session)
     try:

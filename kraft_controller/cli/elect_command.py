@@ -39,7 +39,7 @@ _wait_s: Final = click.option(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="The longest wait for the controller.",
+    help="How long to wait until the controller has processed the request.",
 )
 
 
@@ -81,7 +81,9 @@ async def _elect(session: zab.Session, arguments: Arguments, *, unclean: bool) -
         with trio.move_on_after(arguments.wait_s) as patience:
             await until_held(session)
         if patience.cancelled_caught:
-            raise Failed(f"no controller processed the request within {arguments.wait_s:g} s; it stays in the store")
+            raise Failed(
+                f"no controller processed the request within {arguments.wait_s:g} s; the request stays in the store"
+            )
     after = await describe_cluster(session, {where.topic for where in named})
     rows = [_row(cluster, after, where, unclean) for where in (named if arguments.partitions else wanted)]
     show(arguments.json, rows, ["partition", "before", "leader", "outcome"])
@@ -125,11 +127,13 @@ def _row(
     elif where.topic in after.deleting:
         outcome = "the topic is being deleted"
     elif unclean:
-        outcome = "none of its replicas is available"
+        outcome = "none of its replicas is available, or its state cannot be read"
     elif first not in after.brokers:
-        outcome = f"the preferred broker {first} is not alive"
+        outcome = f"the preferred leader, broker {first}, is not alive"
     else:
-        outcome = f"the preferred broker {first} is not in the ISR, or is shutting down"
+        outcome = (
+            f"the preferred leader, broker {first}, is not in the ISR, is shutting down, or cannot use its replica"
+        )
     leader = None if gone else after.leader(where)
     return {
         "partition": str(where),

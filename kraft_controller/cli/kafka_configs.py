@@ -72,7 +72,7 @@ def _entity(given: Arguments) -> list[str]:
     if not kinds:
         raise Misused("--entity-type: expected topics, brokers, clients, users or ips")
     if len(names) > len(kinds) or (names and len(names) < len(kinds)):
-        raise Misused("each --entity-type needs an --entity-name or --entity-default")
+        raise Misused("expected one --entity-name or --entity-default for each --entity-type")
     named = dict(zip(kinds, names, strict=False))
     if "users" in named and "clients" in named and len(kinds) == 2:
         return ["users", *_name(named["users"]), "--client", named["clients"] or "<default>"]

@@ -29,7 +29,7 @@ THROTTLE = 10_000_000
 
 @click.group(cls=StoreVerbs)
 def reassign() -> None:
-    """Move replicas to other brokers while they serve.
+    """Move replicas to other brokers while clients use the partitions.
 
     \b
     zab-broker reassign generate --topics orders,payments --brokers 2,3,4 > plan.json
@@ -40,9 +40,10 @@ def reassign() -> None:
     zab-broker reassign cancel plan.json
 
     `execute` first prints to stderr a plan that undoes the moves. By default moves are throttled to 10 MB a second for
-    each broker. `verify` and `execute --wait` remove the throttles of the plan's topics when the moves have ended,
-    `cancel` at once, or with `--wait` when the former replicas are restored. If `--wait` fails or times out, the
-    throttles stay until a later `verify`. The rates of the brokers stay while another reassignment is in progress.
+    each broker. `verify` removes the throttles of the plan's topics if none of its moves is requested or in progress.
+    `execute --wait` removes them when the plan is complete. `cancel` removes them at once; with `--wait`, when the
+    former replicas are restored. If `--wait` fails or times out, the throttles stay until a later `verify`. The rates
+    of the brokers stay while another reassignment is in progress.
     """
 
 
@@ -81,8 +82,8 @@ async def _generate(session: zab.Session, arguments: Arguments) -> int:
 @reassign.verb("execute", "Start the moves of a plan. PLAN is a file, or - for stdin.")
 @_plan_argument
 @click.option("--throttle", type=int, metavar="BYTES", help=f"Bytes a second, for each broker.  [default: {THROTTLE}]")
-@click.option("--no-throttle", is_flag=True, help="Move as fast as possible, which slows clients down.")
-@click.option("--additional", is_flag=True, help="Start even if other partitions are being reassigned.")
+@click.option("--no-throttle", is_flag=True, help="Set no throttles. The moves may then slow clients down.")
+@click.option("--additional", is_flag=True, help="Start even if a reassignment is in progress.")
 @wait_options("the plan is complete")
 async def _execute(session: zab.Session, arguments: Arguments) -> int:
     check_exclusive(arguments, "--throttle", "--no-throttle")
@@ -108,7 +109,11 @@ async def _execute(session: zab.Session, arguments: Arguments) -> int:
         await waited(arguments, _Arriving(session, plan))
         cluster = await describe_cluster(session)
         await admin.unthrottle(session, cluster, {where.topic for where in plan})
-    outcome = "done" if arguments.wait else f"begun{'' if arguments.no_throttle else f', at {throttle} bytes a second'}"
+    outcome = (
+        "done"
+        if arguments.wait
+        else f"begun{'' if arguments.no_throttle else f', throttled to {throttle} bytes a second'}"
+    )
     say(arguments.json, f"{counted(len(plan), 'partition')}: {outcome}", partitions=len(plan), done=arguments.wait)
     return DONE
 
@@ -199,7 +204,7 @@ class _Arriving(Waiting):
         self._moves = moves
 
     async def left(self) -> str | None:
-        # Read the requests first: one that the controller processes afterwards is visible in the description.
+        # Read the requests before the description. Otherwise a move that starts in between would be in neither.
         asked = await _asked(self._session)
         cluster = await describe_cluster(self._session, {where.topic for where in self._moves})
         rows = admin.progress(cluster, self._moves, asked)
@@ -243,5 +248,5 @@ def _text(path: Path) -> str:
 def _brokers(text: str) -> list[BrokerId]:
     words = text.split(",")
     if not all(word.isdecimal() for word in words) or len(set(words)) != len(words):
-        raise Misused(f"--brokers {text!r}: expected the form 1,2,3")
+        raise Misused(f"--brokers {text!r}: expected distinct broker ids, in the form 1,2,3")
     return [BrokerId(int(word)) for word in words]

@@ -19,7 +19,7 @@ from zab.cli.kit.verb_group import Arguments, Handler, Verbs, params_of
 STORE: Final = "127.0.0.1:2181"
 FILE: Final = click.Path(path_type=Path)
 
-json_option: Final = click.option("--json", is_flag=True, help="Print a JSON value instead of a table.")
+json_option: Final = click.option("--json", is_flag=True, help="Print JSON instead of text.")
 
 
 _AT_THE_STORE: Final = "this command works on the store: name its servers with --store HOST:PORT,..."
@@ -56,7 +56,8 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
     click.option(
         "--set-acl",
         is_flag=True,
-        help="Allow only the identity of this command to change new nodes, like zookeeper.set.acl=true.",
+        help="Like zookeeper.set.acl=true: only this command's identity may change the nodes that it creates, and read "
+        "those with secrets.",
     ),
     click.option("--tls", is_flag=True, help="Use TLS. Implied by --ca, --cert and --key."),
     click.option("--ca", type=FILE, metavar="FILE", help="The authority that signs the servers' certificates (PEM)."),
@@ -92,7 +93,7 @@ def with_session(handler: Handler, arguments: Arguments) -> int:
         ) as session:
             if await session.exists("/") is None:
                 root = arguments.store.partition("/")[2]
-                why = "no broker has used it yet"
+                why = "no broker has used this path yet"
                 raise Failed(f"the store has no node /{root}, so {why}; check --store")
             return await handler(session, arguments)
 

@@ -56,7 +56,10 @@ def topics() -> None:
 @click.argument("topic")
 @click.option("--partitions", type=int, metavar="N", help="The number of partitions.  [default: 1]")
 @click.option(
-    "--replication-factor", type=int, metavar="N", help="Replicas of each partition.  [default: 3, or all brokers]"
+    "--replication-factor",
+    type=int,
+    metavar="N",
+    help="Replicas of each partition.  [default: 3, or one on each broker if there are fewer]",
 )
 @click.option(
     "--replica-assignment",
@@ -67,7 +70,7 @@ def topics() -> None:
     "--policy",
     type=click.Choice([policy.value for policy in Policy]),
     help="spread: start at a random broker, and spread replicas over racks (default); plain: replica j of partition i "
-    "is on broker (i + j) mod n, without regard to racks.",
+    "is on the broker at index (i + j) mod n of the n sorted broker ids, without regard to racks.",
 )
 @click.option("--config", multiple=True, metavar="KEY=VALUE", help="A setting of the topic. May be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic already exists.")
@@ -98,7 +101,9 @@ async def _create(session: zab.Session, arguments: Arguments) -> int:
         raise Failed(str(error)) from None
     replicas = len(assignment[0])
     if replicas == 1:
-        progress(f"warning: {name} has one replica: while its broker is down, its records are unavailable")
+        progress(
+            f"warning: each partition of {name} has one replica: its records are unavailable while that broker is down"
+        )
     if arguments.wait:
         await waited(arguments, _LedWaiting(session, name))
     line = f"topic {name}: {counted(len(assignment), 'partition')}, {counted(replicas, 'replica')} of each"
@@ -171,8 +176,12 @@ class _GoneWaiting(Waiting):
     async def left(self) -> str | None:
         asked = [n for n in self._names if await is_being_deleted(self._session, n)]
         kept = [n for n in self._names if n not in asked and await self._session.exists(f"/brokers/topics/{n}")]
-        if kept:  # a completed deletion would have removed the topic's node before the request
-            raise Failed(f"topic {kept[0]}: the controller refused to delete it; the reason is in its log")
+        if kept:
+            # A completed deletion removes the topic's node before that of the request. So the deletion was
+            # refused, or the topic was created again.
+            raise Failed(
+                f"topic {kept[0]} exists: the controller refused the deletion (see its log), or it was created again"
+            )
         if not asked:
             return None
         cluster = await describe_cluster(self._session, asked)
@@ -234,9 +243,16 @@ def _deleting(cluster: ClusterDescription, name: str) -> str:
 )
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option(
-    "--under-replicated", is_flag=True, help="Only partitions with fewer live in-sync replicas than replicas."
+    "--under-replicated",
+    is_flag=True,
+    help="Only partitions with fewer live in-sync replicas than their replication factor (in a reassignment: the new "
+    "one).",
 )
-@click.option("--unavailable", is_flag=True, help="Only partitions without a live leader.")
+@click.option(
+    "--unavailable",
+    is_flag=True,
+    help="Only partitions without a live leader, except those of topics that are being deleted.",
+)
 @click.option(
     "--under-min-isr", is_flag=True, help="Only partitions that refuse acks=all, since their ISR is too small."
 )
@@ -249,7 +265,7 @@ def _deleting(cluster: ClusterDescription, name: str) -> str:
     default=1,
     show_default=True,
     metavar="N",
-    help="The default of min.insync.replicas for topics that do not set it.",
+    help="The value of min.insync.replicas to assume for topics that do not set it.",
 )
 async def _describe(session: zab.Session, arguments: Arguments) -> int:
     check_exclusive(arguments, *(f"--{each.replace('_', '-')}" for each in _FILTERS))

@@ -45,7 +45,7 @@ def wait_options(until: str) -> Callable[[F], F]:
             default=WAIT_S,
             show_default=True,
             metavar="SECONDS",
-            help="The longest wait for --wait.",
+            help="The timeout of --wait.",
         )(function)
         return click.option("--wait", is_flag=True, help=f"Wait until {until}.")(function)
 
@@ -53,7 +53,7 @@ def wait_options(until: str) -> Callable[[F], F]:
 
 
 async def waited(arguments: Arguments, waiting: Waiting) -> None:
-    """Wait until no work remains. Raise `Failed`, with the remaining work, after the longest wait."""
+    """Wait until no work remains. Raise `Failed`, with the remaining work, after the timeout."""
     shown = None
     with trio.move_on_after(arguments.wait_s):
         while (left := await waiting.left()) is not None:

@@ -1,1 +1,1 @@
-"""The decisions of the controller, and of brokers that deal with it, as pure state machines and procedures."""
+"""The decisions of the controller, and those of brokers about its election and its commands, without I/O."""

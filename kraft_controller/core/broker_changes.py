@@ -37,7 +37,7 @@ def difference(known: Mapping[BrokerId, Broker], registered: Mapping[BrokerId, B
 
 
 class BrokerChanges:
-    """Processes changes of the registered brokers and of their replicas."""
+    """Processes registrations and their end, controlled shutdowns and failed log directories."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class BrokerChanges:
         context = self._context
         before = context.brokers.get(broker)
         if before is None:
-            yield from self.process_list()  # the registration could not be parsed before, and may have been repaired
+            yield from self.process_list()  # perhaps the registration could not be parsed before, and was repaired
             return
         after = (yield from self.read(broker)).get(broker)
         if after is not None and after.epoch == before.epoch and not after.looks_like(before):

@@ -1,4 +1,4 @@
-"""The broker epoch of one process: the zxid of its registration, and the fence for commands that arrive earlier."""
+"""The broker epoch of one process, and the fence against commands for registrations of earlier processes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class BrokerEpochFence:
     """Determines the smallest broker epoch whose commands this process accepts.
 
     Before it registers, the process reads the zxid at which a child of `/brokers/ids` was last created or deleted.
-    Registrations of earlier processes have at most that zxid, and its own will have a greater one. So until it
-    registers, the fence is that zxid plus one. Afterwards the fence is the epoch of the newest registration.
+    All registrations until then have at most that zxid, and this process's own will have a greater one. So until it
+    registers, the fence is that zxid plus one. Afterwards the fence is the epoch of its newest registration.
     """
 
     def __init__(self) -> None:

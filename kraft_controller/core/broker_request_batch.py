@@ -27,10 +27,10 @@ class CommandSink(Protocol):
     """Delivers commands to brokers. Implemented by `command_channel.CommandChannel`."""
 
     def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """Open a queue for each new registration, and drop the queues of former ones."""
+        """Open a queue for each registration without one, and drop the queues of former registrations."""
 
     def send(self, to: BrokerId, command: Command) -> None:
-        """Append a command to the broker's queue. Drop the command if no queue has its broker epoch."""
+        """Append a command to the broker's queue. Drop the command if there is no queue for its broker epoch."""
 
     def close(self) -> None:
         """Drop all queues at the end of a term, so that none of their commands is sent any more."""
@@ -51,13 +51,13 @@ class BrokerRequestBatch:
         self._metadata: dict[BrokerId, dict[TopicPartition, None]] = {}
         """Partitions for the UpdateMetadata of single brokers."""
         self._metadata_of_all: dict[TopicPartition, None] = {}
-        """Partitions for every broker's UpdateMetadata. Their roles are built only once, because they are the bulk."""
+        """Partitions for every broker's UpdateMetadata. Their roles are built once for all brokers."""
         self._all_brokers = False
         """True if every broker receives an UpdateMetadata."""
         self._full: set[BrokerId] = set()
-        """Brokers whose LeaderAndIsr names all of their replicas."""
+        """Brokers whose LeaderAndIsr is marked as full."""
         self._full_metadata: set[BrokerId] = set()
-        """Brokers whose UpdateMetadata names all partitions."""
+        """Brokers whose UpdateMetadata is marked as full."""
 
     def add_leader_and_isr(self, brokers: Iterable[BrokerId], tp: TopicPartition, *, is_new: bool = False) -> None:
         """Add the partition to the LeaderAndIsr of these brokers, and to the UpdateMetadata of all."""

@@ -33,7 +33,7 @@ class Health:
     moving: int = 0
     """Partitions with a reassignment in progress."""
     recovering: int = 0
-    """Partitions whose leader was elected uncleanly and has not recovered yet."""
+    """Partitions that have not recovered from an unclean leader election yet."""
     deleting: int = 0
     """Topics that are being deleted."""
     waiting_for_deletion: int = 0

@@ -2,8 +2,8 @@
 
 Each broker has one queue, with at most one command in flight. A command without a reply is sent again on a new
 connection, until the broker replies, its registration or this term ends, or its queue overflows. No single command is
-skipped, because the epochs only work if commands arrive in order. A queue that overflows is dropped as a whole, and the
-broker receives its full state. A slow or unreachable broker does not delay others.
+skipped, because later commands do not repeat its contents. A queue that overflows is dropped as a whole, and the broker
+receives its full state. A slow or unreachable broker does not delay others.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class BrokerCommandQueue:
         self.broker = broker
         """The registration, replaced when its endpoints change. A registration with another epoch has its own queue."""
         self._numbers = numbers
-        """The source of correlation ids, shared by all queues, so that later commands have greater ids."""
+        """The source of correlation ids. All queues share it, so a broker's next queue continues with greater ids."""
         self._waiting: deque[Command] = deque()
         """Commands without a reply; the first one may be in flight."""
         self._in_flight: Numbered | None = None
@@ -73,9 +73,11 @@ class BrokerCommandQueue:
         self.unreachable = False
         """True if the latest attempt to send a command failed."""
         self.resent = 0
-        """The number of failed attempts to send a command. Each is followed by another attempt."""
+        """The number of attempts to send a command that ended without a valid reply. Another attempt follows while the
+        queue is open."""
         self.refused = 0
-        """The number of commands that the broker refused, as a whole or for some of their roles."""
+        """The number of commands that the broker refused, as a whole or for some of their roles. Roles in failed log
+        directories do not count."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -92,7 +94,7 @@ class BrokerCommandQueue:
         return self._in_flight
 
     def attempt_failed(self) -> bool:
-        """Keep the command in flight for another attempt. Return whether the broker was reachable before."""
+        """Record a failed attempt; the same command is sent again. Return whether the attempt before did not fail."""
         self.resent += 1
         before, self.unreachable = self.unreachable, True
         return not before
@@ -114,8 +116,8 @@ class BrokerCommandQueue:
 
 
 def event_of(broker: Broker, command: Command, answer: Answer) -> Event | None:
-    """Return the event that a reply causes, if any. A LeaderAndIsr that is refused as a whole causes none: if its
-    controller epoch is stale, the next write to the store fails."""
+    """Return the event that a reply causes, if any. A LeaderAndIsr that is refused as a whole causes none. If its
+    controller epoch is stale, this controller's next write to the store fails and ends the term."""
     if isinstance(command, LeaderAndIsr):
         offline = tuple(tp for tp, error in answer.errors.items() if error in UNUSABLE)
         return LeaderAndIsrReplied(broker.id, broker.epoch, offline) if offline else None
@@ -160,7 +162,7 @@ class CommandChannel:
         self._numbers = count(1)
 
     def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
-        """Open a queue for each new registration, and drop the queues of former ones."""
+        """Open a queue for each registration without one, and drop the queues of former registrations."""
         for ident, queue in list(self._queues.items()):
             broker = brokers.get(ident)
             if broker is None or broker.epoch != queue.broker.epoch:

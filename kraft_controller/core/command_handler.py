@@ -21,7 +21,7 @@ OTHERS_MAX: Final = 100
 """The maximum number of addressees whose misaddressed commands are reported."""
 
 Execute: TypeAlias = Callable[[Command], Mapping[TopicPartition, int]]
-"""Executes a piece of a command, and returns the error codes by partition. No other command runs meanwhile."""
+"""Executes a command or a piece of one, and returns the error codes by partition. No other command runs meanwhile."""
 
 
 class ControllerCommandHandler:
@@ -36,7 +36,7 @@ class ControllerCommandHandler:
         report_misaddressed: Callable[[BrokerId], None] = lambda other: None,
     ) -> None:
         self._epoch = epoch
-        """Returns the smallest broker epoch whose commands are accepted. -1 in a command matches any."""
+        """Returns the smallest broker epoch whose commands are accepted. A command with epoch -1 is accepted, too."""
         self._execute = execute
         self._me = me
         """The id of this broker; with None, commands for any addressee are accepted."""
@@ -57,7 +57,8 @@ class ControllerCommandHandler:
     def handle_in_pieces(self, numbered: Numbered) -> Generator[None, None, Answer]:
         """Execute a command in pieces, and yield before each piece so that other work proceeds.
 
-        If the driver stops in between, the executed pieces remain. The command has no reply then and is sent again.
+        If the driver stops in between, the executed pieces keep their effect. The command has no reply then, so the
+        controller sends it again.
         """
         errors: dict[TopicPartition, int] = {}
         for piece in in_pieces(numbered.command, PIECE_MAX):
@@ -69,7 +70,7 @@ class ControllerCommandHandler:
         return Answer(numbered.number, NONE, errors)
 
     def _fence(self, numbered: Numbered) -> int:
-        """Return the error if the command is fenced, else NONE. An accepted command fences older ones."""
+        """Return the error if a command is fenced or misaddressed, else NONE. An accepted command fences older ones."""
         command = numbered.command
         if self._me is not None and numbered.to not in (NO_BROKER, self._me):
             if numbered.to not in self._others and len(self._others) < OTHERS_MAX:

@@ -1,8 +1,8 @@
 """The controller's commands to brokers: LeaderAndIsr, UpdateMetadata and StopReplica, and their envelopes.
 
-A broker checks three epochs before it executes a command. The broker epoch fences commands for an earlier registration
-of the broker, the controller epoch fences commands of an earlier controller, and the leader epoch of each partition
-fences the results of earlier decisions.
+Three epochs fence commands. The broker epoch fences commands for an earlier registration of the broker, and the
+controller epoch fences commands of an earlier controller. In LeaderAndIsr and StopReplica, the leader epoch of a
+partition fences the results of earlier decisions.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class LeaderAndIsr:
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch
     full: bool
-    """True if the command names every replica of the broker; any other log on its disks is stray."""
+    """True if the broker must stop every replica that the command does not name."""
     roles: tuple[Role, ...]
     leaders: tuple[Broker, ...]
-    """The registrations of the live leaders, with their endpoints."""
+    """The registrations of the leaders, with their endpoints. Leaders that are not registered are left out."""
 
 
 @frozen
@@ -70,9 +70,9 @@ class UpdateMetadata:
     roles: tuple[Role, ...]
     """Partition states. The leader `DELETED` means that the topic is being deleted."""
     brokers: tuple[Broker, ...]
-    """All live brokers, in every command."""
+    """All registered brokers, in every command."""
     full: bool = False
-    """True if the command names every partition of the cluster; the receiver forgets all others."""
+    """True if the receiver must forget every partition that the command does not name."""
 
 
 @frozen

@@ -147,13 +147,16 @@ def test_elections(tmp_path: Path) -> None:
             await until(lambda: _led_by(here, "t", 3))
             dead = await here.command("elect", "preferred", "t", "--json")
             assert dead.code == 1
-            assert [row["outcome"] for row in dead.json] == ["the preferred broker 2 is not alive", "not needed"]
+            assert [row["outcome"] for row in dead.json] == [
+                "the preferred leader, broker 2, is not alive",
+                "not needed",
+            ]
             wires.stuck.add(2)
             await here.register(2)
             behind = await here.command("elect", "preferred", "t:0", "--json")
             assert (behind.code, behind.json[0]["outcome"]) == (
                 1,
-                "the preferred broker 2 is not in the ISR, or is shutting down",
+                "the preferred leader, broker 2, is not in the ISR, is shutting down, or cannot use its replica",
             )
             # Nobody in sync is left, and who is not may lead only when it is asked for.
             await session.delete("/brokers/ids/3")

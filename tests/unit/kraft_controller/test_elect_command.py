@@ -24,7 +24,10 @@ def test_deletion_of_the_topic_is_the_reason(unclean: bool) -> None:
 
 @pytest.mark.parametrize(
     ("unclean", "outcome"),
-    [(False, "the preferred broker 1 is not alive"), (True, "none of its replicas is available")],
+    [
+        (False, "the preferred leader, broker 1, is not alive"),
+        (True, "none of its replicas is available, or its state cannot be read"),
+    ],
 )
 def test_missing_brokers_are_the_reason(unclean: bool, outcome: str) -> None:
     assert _row(described(), described(), T0, unclean)["outcome"] == outcome
