@@ -19,15 +19,15 @@ def newest(segment: LogSegment, kept_since: int) -> int:
 
 
 def ends_before(segment: LogSegment, timestamp: int) -> bool:
-    """Return whether all records of a segment have earlier timestamps, as verified with its batches."""
+    """Return whether all records of a segment have timestamps before `timestamp`. True is verified with the batches."""
     return segment.greatest()[0] < timestamp and greatest(segment)[0] < timestamp
 
 
 def greatest(segment: LogSegment) -> tuple[int, int]:
     """Return the greatest timestamp of a segment, and the last offset of the first batch that has it.
 
-    An index entry is accepted if its batch has that timestamp and no later batch has a greater one. The check
-    is repeated only after a truncation, and usually reads only the end of the segment.
+    The last entry of the time index is accepted if its batch has that timestamp and no later batch has a greater one.
+    The check is repeated only after a truncation, and usually reads only the end of the segment.
     """
     time, offset = segment.greatest()
     if segment.max_is_unchecked:
