@@ -42,8 +42,8 @@ class LeaderEpochFileCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def write_if_changed(self) -> bool:
-        """Write the file if it is outdated, and return whether it was. The write is durable only after
-        the next flush: if a power loss takes it, the epochs are rebuilt from the batches."""
+        """Write the file if it is outdated, and return whether it was. The write is durable only after the
+        next flush; if a power loss undoes it, the epochs are rebuilt from the batches."""
         if not self.changed:
             return False
         write_atomically(self._files, self.path, encode(self.entries), durably=False)

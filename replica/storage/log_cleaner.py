@@ -118,8 +118,8 @@ class _Round:
     found        the dirty part that `examine_log` measured
     aborted      the aborted transactions in the log's transaction indexes; their markers may be after the dirty part
     compaction   the choice of the records to keep
-    given_up     True if segments were not cleaned because the log was truncated, or they were deleted, meanwhile: the
-                 next round starts at the same offset
+    given_up     True if the log was truncated or segments were deleted before they could be replaced: the next round
+                 starts at the same offset
     """
 
     log: UnifiedLog

@@ -89,7 +89,8 @@ def open_log(
     scanned = _recover(segments, known, config, notes)
     if known.start_offset > segments[-1].end:
         notes.append(
-            f"the log ends at {segments[-1].end}, before its start offset {known.start_offset}: all records are deleted"
+            f"the log ends at offset {segments[-1].end}, before its log start offset {known.start_offset}: all records "
+            "are deleted"
         )
     start = max(known.start_offset, segments[0].base)
     epochs = LeaderEpochFileCache(files, folder, kept)
@@ -161,7 +162,7 @@ def _delete_lone_indexes(
 
 
 def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
-    """Replace the segments with base offsets from `base` to `end` (exclusive) by a cleaned one, which is a durable
+    """Replace the segments with base offsets from `base` up to `end` (exclusive) by a cleaned one, which is a durable
     `.swap` file.
 
     The originals after `base` are durably deleted before the rename; otherwise one could reappear after the segment
@@ -244,8 +245,8 @@ def _recover(segments: list[LogSegment], known: KnownOffsets, config: LogConfig,
             later = segments[index + 1 :]
             lost = sum(each.size for each in later)
             notes.append(
-                f"{file_name(segment.base, LOG)} ends at byte {segment.size}, offset {segment.end}: {broken}"
-                + (f"; later segments are deleted: {len(later)}, with {lost} bytes" if later else "")
+                f"{file_name(segment.base, LOG)} is cut at byte {segment.size}, offset {segment.end}: {broken}"
+                + (f"; later segments deleted: {len(later)} ({lost} bytes)" if later else "")
             )
             _truncate_after(segment, later)
             del segments[index + 1 :]

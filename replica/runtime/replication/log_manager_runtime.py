@@ -35,8 +35,8 @@ SLICE_S: Final = 0.005
 FIRST_RETENTION_S: Final = 30.0
 """The first retention check begins at most this long after the start. Later checks follow the interval."""
 CONFIGS_KNOWN_S: Final = 30.0
-"""The longest time that `make_room` waits for the settings of topics. It then skips the topics whose settings are
-still unknown."""
+"""The longest time that `make_room` waits for the settings of topics. It then skips the logs of topics whose
+settings are still unknown."""
 REST: Final = 3
 """Retention runs for at least `SLICE_S`, then pauses for this many times as long.
 
@@ -184,8 +184,8 @@ class LogManagerRuntime:
         )
 
     def partitions_in(self, directory: str) -> list[TopicPartition]:
-        """Return the partitions with a log in this directory, except logs that could not be opened or are already
-        offline."""
+        """Return the partitions with a log in this directory, except logs that could not be opened or went
+        offline without a failure of the directory."""
         found = (each for each in self._logs.directories if each.files.where == directory)
         return sorted(TopicPartition(*where) for each in found for where in each.logs)
 

@@ -30,7 +30,7 @@ class ProducerIdManager:
 
     async def take(self) -> int:
         """Return an unused id. Raises `KafkaError` if no new block can be reserved. The error's code is retriable only
-        if the cause may be temporary: that of a damaged node is not."""
+        if the cause may be temporary; a damaged node is not."""
         while self._next >= self._end:
             async with self._reservation:
                 if self._next >= self._end:
@@ -39,7 +39,7 @@ class ProducerIdManager:
                     except KafkaError as error:
                         node = znodes.PRODUCER_IDS
                         self._log.warn_rate_limited("producer_ids_unavailable", node, node=node, why=error.text)
-                        # Every producer retries after COORDINATOR_LOAD_IN_PROGRESS, but not after each retriable code.
+                        # Every producer retries after COORDINATOR_LOAD_IN_PROGRESS, but not after every retriable code.
                         retriable = error.code.retriable
                         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if retriable else ErrorCode.UNKNOWN_SERVER_ERROR
                         raise KafkaError(code, error.text) from error

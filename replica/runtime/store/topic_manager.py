@@ -49,7 +49,7 @@ class TopicManager:
     """Writes changes of topics to the store, and waits until this broker's metadata shows them.
 
     session       returns the current session with the store; None while there is none
-    random_bytes  returns this many bytes: for topic ids, and for the random start of a round-robin assignment
+    random_bytes  supplies topic ids and the random start of a round-robin assignment
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TopicManager:
         self._deletion = deletion
         self._listing = admin.TopicListing()
         self._being_created: set[str] = set()
-        """The topics that `make_if_missing` is creating, by `metric_name`."""
+        """The `metric_name` of each topic that `make_if_missing` is creating."""
         self._metadata_changed = trio.Event()
         """Each change of `cache` sets this event and replaces it."""
 
