@@ -45,7 +45,7 @@ async def call_store(session: zab.Session | None, act: Callable[[zab.Session], A
             return await act(session)
     except trio.TooSlowError:
         raise KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT, f"the store did not answer within {STORE_S:g} s, but may still make the change"
+            ErrorCode.REQUEST_TIMED_OUT, f"the store did not answer within {STORE_S:g} s; any change may still be made"
         ) from None
     except tuple(kind for kind, _ in CODES) as error:
         code = next(code for kind, code in CODES if isinstance(error, kind))
