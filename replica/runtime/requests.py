@@ -36,8 +36,8 @@ class Request(Generic[Q]):
     listener      name of the connection's listener: the response contains addresses of that listener
     principal     the client's principal, `User:name`
     host          the client's address
-    placed        called by a handler when the records have offsets and only replication is pending: then the
-                  connection's next request may be executed. Without the call the next request waits for the response
+    placed        called by a handler when the records have offsets and only their replication or flush is pending: then
+                  the connection's next request may be executed. Without the call that request waits for the response
     connection    the id of the connection, unique among the connections of the broker
     """
 

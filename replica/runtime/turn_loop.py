@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 
 class TurnLoop:
-    """Runs turns, one at a time. A turn repeats until the core has no effects left.
+    """Runs turns, one at a time.
 
-    An effect may call the core and cause new effects. A nested `run` returns at once, and the current turn executes
-    them.
+    An effect may call the core, cause new effects, and call `run` during the turn. This nested call returns at once,
+    and the current turn executes the new effects.
     """
 
     def __init__(self, act: Callable[[], None]) -> None:

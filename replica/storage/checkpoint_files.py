@@ -41,7 +41,9 @@ def decode(data: bytes, name: str, columns: int) -> list[list[str]]:
         version, count = lines[0], int(lines[1])
         rows = [line.split(" ") for line in lines[2:] if line]
     except (UnicodeDecodeError, ValueError, IndexError):
-        raise DamagedLog(f"{name} is not a checkpoint file: its first lines must be a version and a count") from None
+        raise DamagedLog(
+            f"{name} is not a checkpoint file: it must be text that begins with a version and a count"
+        ) from None
     if version != _VERSION:
         raise DamagedLog(f"{name} has version {version}, but only version {_VERSION} is supported")
     if not data.endswith(b"\n"):  # the last number may have lost digits

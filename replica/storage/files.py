@@ -1,7 +1,8 @@
 """The log directories of a broker on `zab.storage.disk`: their errors and their open files.
 
-The first failure of a directory is final: every later call on it raises. After a failed sync it is unknown which writes
-are durable, and a later sync that succeeds does not change that. Other directories of the broker continue.
+The first failure of a directory is final: its logs are offline until the broker restarts. After a failed sync it is
+unknown which writes are durable, and a later sync that succeeds does not change that. Other directories of the broker
+continue.
 """
 
 from __future__ import annotations

@@ -19,15 +19,15 @@ def newest(segment: LogSegment, kept_since: int) -> int:
 
 
 def ends_before(segment: LogSegment, timestamp: int) -> bool:
-    """Return whether all records of a segment have earlier timestamps, as verified with its batches."""
+    """Return whether all records of a segment have timestamps before `timestamp`. Verify True with the batches."""
     return segment.greatest()[0] < timestamp and greatest(segment)[0] < timestamp
 
 
 def greatest(segment: LogSegment) -> tuple[int, int]:
     """Return the greatest timestamp of a segment, and the last offset of the first batch that has it.
 
-    An index entry is accepted if its batch has that timestamp and no later batch has a greater one. The check
-    is repeated only after a truncation, and usually reads only the end of the segment.
+    The last entry of the time index is accepted if its batch has that timestamp and no later batch has a greater one.
+    The check is repeated only after a truncation, and usually reads only the end of the segment.
     """
     time, offset = segment.greatest()
     if segment.max_is_unchecked:
@@ -90,7 +90,7 @@ def _none_is_later(segment: LogSegment, position: int, time: int, offset: int) -
 
 
 def _last_position(segment: LogSegment) -> int:
-    """Return the position of one of the last batches, from the last entry of the offset index; 0 if there is none."""
+    """Return the position in the last entry of the offset index, near the end of the segment; 0 if it is not valid."""
     try:
         file = segment.handles.files.open(segment.path(INDEX))
     except MissingFile:

@@ -42,8 +42,8 @@ class LeaderEpochFileCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def write_if_changed(self) -> bool:
-        """Write the file if it is outdated, and return whether it was. The write is not durable: after a power loss the
-        epochs are rebuilt from the batches."""
+        """Write the file if it is outdated, and return whether it was. The write is durable only after the
+        next flush; if a power loss undoes it, the epochs are rebuilt from the batches."""
         if not self.changed:
             return False
         write_atomically(self._files, self.path, encode(self.entries), durably=False)
@@ -54,9 +54,9 @@ class LeaderEpochFileCache:
         """Record that a leader of this epoch starts, or continues, at this offset. Remove contradicting entries, whose
         records cannot be committed.
 
-        An epoch that continues keeps its start. Entries after it in the table have no records left. If its start were
-        moved here, the epoch before it would seem to last until here, and a replica with other records in that range
-        would seem to have the same history.
+        An epoch that continues keeps its start, and all later entries are removed. If its start were moved here, the
+        epoch before it would seem to last until here, and a replica with other records in that range would seem to have
+        the same history.
         """
         assert epoch >= 0
         assert start >= 0

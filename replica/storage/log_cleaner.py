@@ -60,8 +60,8 @@ def examine_log(log: UnifiedLog, cleaned_upto: int, now_ms: int, high_watermark:
 
 
 def clean(log: UnifiedLog, found: LogToClean, now_ms: int, *, keys_max: int = KEYS_MAX) -> Cleaned:
-    """Clean one log once. This may run concurrently with appends: it takes the log's lock only to list the segments and
-    to replace them.
+    """Clean one log once. This may run concurrently with appends: it holds the log's lock only to list the segments and
+    aborted transactions, and to replace segments.
 
     If the log is truncated or segments are deleted meanwhile, some segments may remain as they are. In that case the
     result's `upto` is the first dirty offset. Raises `DamagedLog` or `MissingFile` if the log is damaged.
@@ -118,7 +118,8 @@ class _Round:
     found        the dirty part that `examine_log` measured
     aborted      the aborted transactions in the log's transaction indexes; their markers may be after the dirty part
     compaction   the choice of the records to keep
-    given_up     True if a segment changed meanwhile and was not cleaned: the next round starts at the same offset
+    given_up     True if the log was truncated or segments were deleted before they could be replaced: the next round
+                 starts at the same offset
     """
 
     log: UnifiedLog

@@ -52,7 +52,7 @@ class LogDirectory:
     previous_broker_epoch    broker epoch of that process; -1 if it is unknown
     notes                    messages about the start, for the operator
     _draw                    returns a random number from 0 to 1 for the jitter of a segment
-    _points_lost             True if the recovery points could not be read
+    _points_lost             True if the file of recovery points was malformed
     _gone                    partitions that have no log, but may still be in the checkpoint files
     _deletions               renamed folders of deleted logs, each with the time when its deletion is due
     """
@@ -110,10 +110,10 @@ class LogDirectory:
                 self.files.delete_folder(folder)
                 continue
             if folder.endswith((FUTURE, STRAY)):
-                self.notes.append(f"{self.files.where}/{folder} is not a partition of this broker, and is ignored")
+                self.notes.append(f"{self.files.where}/{folder} is a stray or future log, and is ignored")
                 continue
             if (partition := partition_of(folder)) is None:
-                self.notes.append(f"{self.files.where}/{folder} is not a partition, and is ignored")
+                self.notes.append(f"{self.files.where}/{folder} is not the folder of a partition, and is ignored")
                 continue
             try:
                 self.logs[partition] = self._open(partition, config_of(partition[0]))
@@ -183,7 +183,10 @@ class LogDirectory:
         try:
             files_of.decode_metadata(read_all(self.files, path))
         except DamagedLog as error:
-            self.notes.append(f"{self.files.where}/{path}: {error.text}: deleted; the next role writes it again")
+            self.notes.append(
+                f"{self.files.where}/{path}: {error.text}: deleted; it is written again when this replica becomes "
+                "leader or follower"
+            )
             self.files.discard(path)
         else:
             log.flush_with(path)
@@ -323,8 +326,8 @@ class LogDirectory:
                     files_of.write_offsets(self.files, name, offsets)
 
     def close(self, broker_epoch: int, *, threads: int = CLOSING_THREADS) -> None:
-        """Close all logs. Then, unless one is damaged, write the clean shutdown marker, which declares all logs
-        durable. If the directory has failed, only close its files.
+        """Close all logs. Then, unless one is damaged or offline, write the clean shutdown marker, which declares all
+        logs durable. If the directory has failed, only close its files.
 
         With `threads=0`, close one log after the other, always in the same order.
         """

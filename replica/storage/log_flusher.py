@@ -172,7 +172,8 @@ class LogFlusher:
             segment.aborted_changed = segment.has_aborted
 
     def finish(self, flush: PendingFlush) -> None:
-        """Move the recovery point. After a truncation it stays, because it is unknown which records became durable."""
+        """Move the recovery point. If the log was truncated since the flush began, leave the recovery point: it is
+        unknown which records became durable."""
         self._pending.remove(flush)
         if flush.truncations == self.truncations:
             self._segments.flushed(flush.newest_base if flush.names_changed else None)

@@ -81,15 +81,16 @@ def open_log(
         if known.recovery_point > known.start_offset:
             raise DamagedLog(
                 f"{files.where}/{folder} has no segment, but its log was durable up to offset {known.recovery_point}. "
-                "If that is intended, stop the broker, remove this directory and restart: the broker copies the log "
-                "from another replica, if one is in sync"
+                "If another replica is in sync, stop the broker, remove this partition's directory and restart: the "
+                "broker copies the log"
             )
         segments = [LogSegment.create(handles, folder, known.start_offset)]
     kept = _epochs(found, handles, folder, notes)
     scanned = _recover(segments, known, config, notes)
     if known.start_offset > segments[-1].end:
         notes.append(
-            f"the log ends at {segments[-1].end}, before its start offset {known.start_offset}: all records are deleted"
+            f"the log ends at offset {segments[-1].end}, before its log start offset {known.start_offset}: all records "
+            "are deleted"
         )
     start = max(known.start_offset, segments[0].base)
     epochs = LeaderEpochFileCache(files, folder, kept)
@@ -139,10 +140,10 @@ def _is_half_a_swap(name: str, found: dict[str, FileStat]) -> bool:
 def _delete_lone_indexes(
     handles: Handles, folder: str, found: dict[str, FileStat], known: KnownOffsets, notes: list[str]
 ) -> None:
-    """Delete indexes without a log file, as interrupted deletions leave them at both ends of the log.
+    """Delete indexes without a log file. An interrupted deletion may leave them at either end of the log.
 
-    No deletion leaves them between two segments: before the recovery point they prove that a segment was lost there, so
-    raise `DamagedLog`.
+    No deletion leaves them between two segments. Before the recovery point such an index proves that a segment was lost
+    there, so raise `DamagedLog`.
     """
     files = handles.files
     bases = [int(name.removesuffix(LOG)) for name in found if name.endswith(LOG)]
@@ -161,8 +162,8 @@ def _delete_lone_indexes(
 
 
 def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
-    """Replace the segments with base offsets from `base` to before `end` by a cleaned one, which is a durable `.swap`
-    file.
+    """Replace the segments with base offsets from `base` up to `end` (exclusive) by a cleaned one, which is a durable
+    `.swap` file.
 
     The originals after `base` are durably deleted before the rename; otherwise one could reappear after the segment
     that contains its records. The rename replaces the original at `base`.
@@ -244,8 +245,8 @@ def _recover(segments: list[LogSegment], known: KnownOffsets, config: LogConfig,
             later = segments[index + 1 :]
             lost = sum(each.size for each in later)
             notes.append(
-                f"{file_name(segment.base, LOG)} ends at byte {segment.size}, offset {segment.end}: {broken}"
-                + (f"; later segments are deleted: {len(later)}, with {lost} bytes" if later else "")
+                f"{file_name(segment.base, LOG)} is cut at byte {segment.size}, offset {segment.end}: {broken}"
+                + (f"; later segments deleted: {len(later)} ({lost} bytes)" if later else "")
             )
             _truncate_after(segment, later)
             del segments[index + 1 :]
@@ -273,7 +274,7 @@ def _truncate_after(segment: LogSegment, later: list[LogSegment]) -> None:
 
 def _scan(segment: LogSegment, since: int, config: LogConfig, scanned: _Scanned) -> str | None:
     """Check the batches from the last indexed one before `since` on, and rebuild their index entries. Write the batches
-    after `since` again. If the segment breaks off, end it there, and return the reason; else return None."""
+    from `since` on again. If the segment breaks off, end it there, and return the reason; else return None."""
     position, end = _known_start(segment, since)
     segment.end = end
     unsettled: int | None = None

@@ -33,9 +33,10 @@ Watermarks = Mapping[TopicPartition, int]
 _MS: Final = 1000
 SLICE_S: Final = 0.005
 FIRST_RETENTION_S: Final = 30.0
-"""The latest time of the first retention check after the start. Later checks follow the interval."""
+"""The first retention check begins at most this long after the start. Later checks follow the interval."""
 CONFIGS_KNOWN_S: Final = 30.0
-"""The time limit for topic settings to arrive; after it, logs of topics with unknown settings keep all segments."""
+"""The longest time that `make_room` waits for the settings of topics. It then skips the logs of topics whose
+settings are still unknown."""
 REST: Final = 3
 """Retention runs for at least `SLICE_S`, then pauses for this many times as long.
 
@@ -78,13 +79,13 @@ class LogManagerPace:
 
 
 def _plain(watermarks: Watermarks) -> Mapping[tuple[str, int], int]:
-    """Cast the mapping to plain types, with pairs for partitions."""
+    """Cast the keys to plain pairs of topic and partition number."""
     return cast("Mapping[tuple[str, int], int]", watermarks)
 
 
 class LogManagerRuntime:
-    """Owns the log directories of a broker. The constructor locks the usable ones. It raises `StorageFailure` if there
-    is none, or if another process uses one."""
+    """Owns the log directories of a broker. The constructor locks the usable ones. It raises `StorageFailure` if none
+    is usable, or if another process uses one."""
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class LogManagerRuntime:
         self._now = now
         self._pace = pace or LogManagerPace()
         self.clean_pause_s = self._pace.clean_pause_s
-        """`log.cleaner.backoff.ms`"""
+        """`log.cleaner.backoff.ms`, in seconds"""
         self._clean_pause_changed = Wakeup()
 
     # -- the start and the end -------------------------------------------------------------------------------
@@ -188,7 +189,8 @@ class LogManagerRuntime:
         )
 
     def partitions_in(self, directory: str) -> list[TopicPartition]:
-        """Return the partitions with a log in this directory. Damaged logs are left out."""
+        """Return the partitions with a log in this directory, except logs that could not be opened or went
+        offline without a failure of the directory."""
         found = (each for each in self._logs.directories if each.files.where == directory)
         return sorted(TopicPartition(*where) for each in found for where in each.logs)
 
@@ -250,7 +252,7 @@ class LogManagerRuntime:
     # -- periodic work ------------------------------------------------------------------------------------------
 
     async def run(self, watermarks: Callable[[], Watermarks], retired: Callable[[], None] = ignore) -> None:
-        """Run until cancelled.
+        """Run the periodic tasks until cancelled.
 
         `watermarks` returns the high watermarks, beyond which nothing is cleaned or deleted. `retired` is called after
         segments were deleted.
@@ -258,7 +260,7 @@ class LogManagerRuntime:
         pace, logs, now = self._pace, self._logs, self._now
 
         def known() -> Watermarks:
-            """Return the watermarks of topics with known settings. Other topics must keep everything for now."""
+            """Return the watermarks of topics with known settings. Logs of other topics keep everything for now."""
             return {where: offset for where, offset in watermarks().items() if where.topic in self._configs}
 
         async def flush() -> None:
@@ -331,7 +333,7 @@ class LogManagerRuntime:
         try:
             await act()
         except KafkaError as error:
-            # Requests to the log or its directory report this error, too.
+            # The same error may recur in each round.
             self._log.warn_rate_limited("disk", error.text, logging.ERROR, why=error)
         except Exception as error:
             self._log.failed("disk", error)  # unexpected: try again in the next round
@@ -340,7 +342,7 @@ class LogManagerRuntime:
 def _mismatch(folder: str, kept: bytes, topic_id: object) -> str:
     of = urlsafe_b64encode(kept).decode().rstrip("=")
     return (
-        f"{folder} belongs to topic {of} according to its {METADATA}, but the store has topic {topic_id}, so this "
-        f"broker does not use it. Stop the broker; then write topic_id: {topic_id} into that file if the log belongs "
-        "to this topic, or else move the folder away"
+        f"{folder} has topic id {of} in its {METADATA}, but the topic has id {topic_id} in the store, so this broker "
+        f"does not use the log. Stop the broker. Then write topic_id: {topic_id} into that file if the log belongs to "
+        "the topic in the store, or else move the folder away"
     )

@@ -49,17 +49,17 @@ from zab.host.watchdog import UNWATCHED, Watchdogs
 from zab.net.wakeup import Wakeup
 
 SLICE: Final = 500
-"""A consumer's fetch of more partitions lets other tasks run each time it has answered this many partitions without a
-replica on this broker."""
+"""The number of partitions in a slice. If a consumer fetches more partitions than this, those without a replica on this
+broker are answered slice by slice, and other tasks run in between."""
 RETRY_S: Final = 1.0
 """The pause after a tick that raised an exception."""
 LEVELS: Final = {"committed_records_cut": logging.ERROR, "log_failed": logging.ERROR, "stray": logging.WARNING}
 """The log levels of notes that need attention. The other notes have ERROR with an exception, WARNING if they
 are in `RATE_LIMITED`, and else INFO."""
 RATE_LIMITED: Final = frozenset({"role_refused", "not_appended", "log_rotten", "session_lost"})
-"""Notes that may repeat without end, so their log lines are rate-limited."""
+"""Notes that may repeat without end. Their log lines are rate-limited, like those of `fetch_refused`."""
 CHECKPOINT_S: Final = 5.0
-"""The default of `replica.high.watermark.checkpoint.interval.ms`."""
+"""The default of `replica.high.watermark.checkpoint.interval.ms`, in seconds."""
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class ReplicaManagerRuntime:
         self._last_token = 0
         self._wakeup = Wakeup()
         self._wakes_at = math.inf
-        """The time at which `_tick` wakes by itself. `_wakeup` is rung only for an earlier time."""
+        """The time at which `_tick` wakes by itself. A turn rings `_wakeup` only for an earlier deadline."""
         self._turns = TurnLoop(self._act)
         self._watchdog = UNWATCHED if watchdogs is None else watchdogs.add("replica manager", self._wakeup.ring)
 
@@ -227,7 +227,8 @@ class ReplicaManagerRuntime:
         return await self._answered(lambda token: self.core.delete_records(token, timeout_ms, entries, self.now()))
 
     async def _answered(self, ask: Callable[[int], list[T] | None], placed: Callable[[], None] = ignore) -> list[T]:
-        """Return the results, now or when the core completes the operation. Cancellation drops the operation."""
+        """Return the results, now or when the core completes the operation. If the caller is cancelled, the core stops
+        waiting for the operation, but appended records stay in the log."""
         self._last_token += 1
         token, pending = self._last_token, PendingReply[Any]()
         self._waiting[token] = pending.give

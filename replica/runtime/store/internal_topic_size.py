@@ -9,7 +9,7 @@ class InternalTopicSize:
     """Reads the number of partitions from the store, once for each incarnation of the topic.
 
     The metadata cache does not suffice: it may know only some of the partitions, and with a wrong number a lookup would
-    return a coordinator that does not have the group's offsets.
+    return the wrong coordinator of a group or transactional id.
     """
 
     def __init__(self, topics: TopicManager, name: str) -> None:

@@ -29,8 +29,8 @@ class ProducerIdManager:
         self._reservation = trio.Lock()
 
     async def take(self) -> int:
-        """Return an unused id. Raises `KafkaError` if no new block can be reserved. Its code is retriable only if the
-        cause may be temporary, so not for a damaged node."""
+        """Return an unused id. Raises `KafkaError` if no new block can be reserved. The error's code is retriable only
+        if the cause may be temporary; a damaged node is not."""
         while self._next >= self._end:
             async with self._reservation:
                 if self._next >= self._end:
@@ -39,7 +39,7 @@ class ProducerIdManager:
                     except KafkaError as error:
                         node = znodes.PRODUCER_IDS
                         self._log.warn_rate_limited("producer_ids_unavailable", node, node=node, why=error.text)
-                        # After COORDINATOR_LOAD_IN_PROGRESS every producer retries, unlike after some retriable codes.
+                        # Every producer retries after COORDINATOR_LOAD_IN_PROGRESS, but not after every retriable code.
                         retriable = error.code.retriable
                         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if retriable else ErrorCode.UNKNOWN_SERVER_ERROR
                         raise KafkaError(code, error.text) from error

@@ -44,7 +44,9 @@ async def call_store(session: zab.Session | None, act: Callable[[zab.Session], A
         with trio.fail_after(STORE_S):
             return await act(session)
     except trio.TooSlowError:
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the store did not answer within {STORE_S:g} s") from None
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, f"the store did not answer within {STORE_S:g} s; any change may still be made"
+        ) from None
     except tuple(kind for kind, _ in CODES) as error:
         code = next(code for kind, code in CODES if isinstance(error, kind))
         raise KafkaError(code, str(error)) from error

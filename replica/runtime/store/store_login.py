@@ -13,7 +13,7 @@ from kraft_controller.runtime.store_acls import acl_of
 
 @frozen
 class StoreLogin:
-    """tls      `zookeeper.ssl.client.enable`; None: plaintext
+    """tls      the context if `zookeeper.ssl.client.enable` is set; None: plaintext
     sasl     user name and password for DIGEST-MD5
     closed   `zookeeper.set.acl`: only sessions with the same identity may change the nodes that this broker creates,
              or read the sensitive ones

@@ -49,7 +49,7 @@ class TopicManager:
     """Writes changes of topics to the store, and waits until this broker's metadata shows them.
 
     session       returns the current session with the store; None while there is none
-    random_bytes  for topic ids and for the first broker of an assignment
+    random_bytes  supplies topic ids and the random start of a round-robin assignment
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TopicManager:
         self._deletion = deletion
         self._listing = admin.TopicListing()
         self._being_created: set[str] = set()
-        """Metric names of the topics that `make_if_missing` is creating."""
+        """The `metric_name` of each topic that `make_if_missing` is creating."""
         self._metadata_changed = trio.Event()
         """Each change of `cache` sets this event and replaces it."""
 
@@ -111,8 +111,8 @@ class TopicManager:
     ) -> None:
         """Create a missing topic, and return before its partitions have leaders.
 
-        While a call runs, another one with the same metric name returns at once: of two concurrent creations, neither
-        would detect that the names collide in metrics.
+        While a call runs, another one returns at once if its topic has the same name or collides with the first in
+        metrics: of two concurrent creations, neither would detect the collision.
         """
         alike = metric_name(name)
         if alike in self._being_created:
@@ -179,7 +179,7 @@ class TopicManager:
         await self._until(is_gone, timeout_ms, f"topic {name} is marked for deletion, but not deleted yet")
 
     async def until_deleted(self, names: Iterable[str], timeout_ms: int) -> None:
-        """Wait until the controller has completed the deletion of topics that this broker's metadata lacks.
+        """Wait until the controller has completed the deletion of topics that this broker's metadata lacks already.
 
         Only then can topics of the same names be created. Return after `timeout_ms` or `DELETION_WAIT_S` at the latest,
         since the deletion completes only when all brokers have deleted their replicas, and one of them may be down.
@@ -200,7 +200,7 @@ class TopicManager:
     async def _until(self, condition: Callable[[], bool], timeout_ms: int, why: str) -> None:
         if condition():
             return
-        if timeout_ms > 0:  # without this, each of many topics would cost a turn of the loop after the deadline
+        if timeout_ms > 0:  # else each of many topics would cost a turn of the event loop after the deadline
             with trio.move_on_after(timeout_ms / 1000):
                 while not condition():
                     await self._metadata_changed.wait()
