@@ -202,7 +202,7 @@ def _time(timestamp: int) -> str:
 
 def _base(path: Path) -> int:
     stem = path.name.partition(".")[0]
-    return int(stem) if stem.isdigit() else 0
+    return int(stem) if stem.isdecimal() else 0
 
 
 def _index(path: Path, arguments: Arguments) -> Iterator[Row]:

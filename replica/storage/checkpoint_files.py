@@ -121,4 +121,4 @@ def decode_clean(data: bytes) -> int:
 
 
 def _is_number(text: str) -> bool:
-    return text.removeprefix("-").isdigit()
+    return text.removeprefix("-").isdecimal()

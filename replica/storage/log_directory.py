@@ -38,7 +38,7 @@ def folder_of(partition: TopicPartition) -> str:
 def partition_of(folder: str) -> TopicPartition | None:
     """Parse a folder name: the last dash separates topic and partition. Return None if the name has another form."""
     topic, _, number = folder.rpartition("-")
-    return (topic, int(number)) if topic and number.isdigit() else None
+    return (topic, int(number)) if topic and number.isdecimal() else None
 
 
 class LogDirectory:

@@ -30,7 +30,7 @@ from replica.storage.transaction_index import ABORTED
 from replica.storage.transaction_recovery import restore_transactions
 from replica.storage.unified_log import NO_CHECKPOINTS, OffsetCheckpoints, UnifiedLog
 from replica.wire.batch import HEADER_BYTES, PREFIX, Header, check
-from zab.storage.disk import DiskFile, FileStat, read_all
+from zab.storage.disk import DiskFile, FileStat, FolderDisk, read_all
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
@@ -112,7 +112,7 @@ def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[
     """
     files = handles.files
     swaps = []
-    found = files.stats(folder)
+    found = _files(files, folder)
     for name in list(found):
         if name.endswith((DELETED, CLEANED, ".tmp")) or _is_half_a_swap(name, found):
             files.discard(f"{folder}/{name}")
@@ -128,7 +128,17 @@ def finish_interrupted(handles: Handles, folder: str, notes: list[str]) -> dict[
             continue
         finish_swap(handles, folder, base, end)
         notes.append(f"finished the interrupted cleaning of {name.removesuffix(SWAP)}")
-    return files.stats(folder) if swaps else found
+    return _files(files, folder) if swaps else found
+
+
+def _files(files: FolderDisk, folder: str) -> dict[str, FileStat]:
+    """Return the files of the folder without foreign ones whose names end as those of segments, such as backup.log."""
+    return {name: stat for name, stat in files.stats(folder).items() if not _is_foreign(name)}
+
+
+def _is_foreign(name: str) -> bool:
+    stem, dot, rest = name.partition(".")
+    return not stem.isdecimal() and f"{dot}{rest}".removesuffix(SWAP) in ALL_SUFFIXES
 
 
 def _is_half_a_swap(name: str, found: dict[str, FileStat]) -> bool:
@@ -170,7 +180,7 @@ def finish_swap(handles: Handles, folder: str, base: int, end: int) -> None:
     """
     files = handles.files
     swapped = f"{folder}/{file_name(base, LOG)}{SWAP}"
-    for name in files.stats(folder):
+    for name in _files(files, folder):
         stem, dot, suffix = name.rpartition(".")
         if f"{dot}{suffix}" in ALL_SUFFIXES and base < int(stem) < end:
             handles.forget(f"{folder}/{name}")

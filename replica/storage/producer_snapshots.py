@@ -94,4 +94,4 @@ def replay(producers: ProducerStateManager, segments: Iterable[LogSegment], sinc
 def snapshots_in(names: Iterable[str]) -> list[int]:
     """Return the offsets of the snapshot files among these file names, ascending."""
     stems = (name.removesuffix(SNAPSHOT) for name in names if name.endswith(SNAPSHOT))
-    return sorted(int(stem) for stem in stems if stem.isdigit())
+    return sorted(int(stem) for stem in stems if stem.isdecimal())

@@ -25,3 +25,8 @@ def test_file_that_ends_too_early_is_damaged() -> None:
 def test_number_that_may_lack_digits_is_refused() -> None:
     with pytest.raises(DamagedLog, match="epochs ends in the middle of a line"):
         decode(b"0\n1\n1 2", "epochs", 2)
+
+
+def test_digit_that_is_no_number_is_refused() -> None:
+    with pytest.raises(DamagedLog, match="invalid line .1 \u00b2"):
+        decode("0\n1\n1 \u00b2\n".encode(), "epochs", 2)

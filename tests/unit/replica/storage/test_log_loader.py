@@ -127,6 +127,16 @@ def test_each_start_reports_missing_segment_in_the_middle() -> None:
     assert notes[0] == "00000000000000000000.index belongs to no segment and was deleted"
 
 
+def test_foreign_file_is_ignored() -> None:
+    files, log = filled(20)
+    for name in ("backup.log", "old.index", "notes.txt", "backup.log.swap", "\u00b2.log"):
+        files.put(f"t-0/{name}", b"of somebody else")
+    files.put(log.segments[1].log_path + ".swap", files.get(log.segments[1].log_path))
+    again = opened(files, 20)
+    assert len(records_in(again)) == 20
+    assert {"backup.log", "old.index", "notes.txt", "backup.log.swap"} <= files.stats("t-0").keys()
+
+
 def test_empty_swap_file_is_deleted() -> None:
     files, log = filled(20)
     files.put(log.segments[1].log_path + ".swap", b"")
