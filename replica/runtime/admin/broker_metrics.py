@@ -45,7 +45,10 @@ OF_BROKER: Final = (
         f"{MANAGER}_oldest_open_transaction_ms",
         "ms since the last record of a partition's oldest open transaction: the maximum of those led here; 0 if none",
     ),
-    (f"{MANAGER}_damaged_log_count", "logs that could not be opened or went offline"),
+    (
+        f"{MANAGER}_damaged_log_count",
+        "logs that could not be opened, or went offline without a failure of their directory",
+    ),
     (
         "kafka_log_log_cleaner_manager_uncleanable_partitions_count",
         "logs that the cleaner no longer compacts after a failure",
