@@ -83,7 +83,7 @@ OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }  # fmt: skip
-"""The valid operations for each resource type."""
+"""The operations that apply to each resource type. `check_acl` accepts ACLs with other operations, too."""
 
 
 @frozen(order=True)
@@ -157,7 +157,7 @@ def check_principal(text: str) -> None:
 
 @frozen
 class Filter:
-    """Selects ACLs. None and ANY match all values; MATCH selects every pattern that applies to the resource `name`."""
+    """Selects ACLs. None and ANY match all values. MATCH selects literal and prefixed patterns that match `name`."""
 
     resource: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -190,7 +190,10 @@ class Filter:
 
 @lru_cache(4096)
 def same_host(text: str) -> str:
-    """Return the canonical form of an address, since one address has several notations. Other texts are unchanged."""
+    """Return the canonical form of an IP address, without a zone; an IPv4-mapped IPv6 address becomes an IPv4 address.
+
+    Other texts are unchanged.
+    """
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

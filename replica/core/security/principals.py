@@ -2,7 +2,7 @@
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, DEFAULT
 
-The first rule whose pattern matches the whole subject replaces it; `/L` and `/U` change the result to lower or upper
+The first rule whose pattern matches the whole subject determines the name; `/L` and `/U` change it to lower or upper
 case. DEFAULT keeps the subject. If no rule matches, or the subject is too long for patterns, the connection is closed.
 """
 
@@ -60,7 +60,8 @@ class Principals:
     def of_subject(self, subject: str) -> str:
         if len(subject) > SUBJECT_CHARS_MAX and any(rule.pattern is not None for rule in self.rules):
             raise NoPrincipal(
-                f"the subject has {len(subject)} characters; ssl.principal.mapping.rules allow {SUBJECT_CHARS_MAX}"
+                f"the subject has {len(subject)} characters; "
+                f"the limit for ssl.principal.mapping.rules is {SUBJECT_CHARS_MAX}"
             )
         for rule in self.rules:
             name = rule.of(subject)

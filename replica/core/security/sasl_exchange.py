@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Refused(Exception):
-    """Failed authentication of the peer. The text is for this side's log; the peer receives less detail."""
+    """A failed authentication, on either side. The text is for this side only: it is not sent to the peer."""
 
 
 class Exchange(Protocol):
@@ -35,4 +35,4 @@ class Proof(Protocol):
 
     def step(self, token: bytes) -> bytes | None:
         """Return the next token; None after the last one. Raises `Refused` if the server reports an error, sends an
-        invalid token, or does not prove its identity."""
+        invalid token, or gives a wrong proof."""

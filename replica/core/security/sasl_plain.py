@@ -35,7 +35,7 @@ class PlainExchange:
         # Compare a password for unknown names, too, so that both cases take the same time.
         right = hmac.compare_digest(password.encode(), known if known is not None else b"\0")
         if not right or known is None or identity not in ("", name):
-            raise Refused(f"wrong name or password for user {name!r}")
+            raise Refused(f"wrong name, password or authorization identity for user {name!r}")
         self.done, self.name = True, name
         return b""
 

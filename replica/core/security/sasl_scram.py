@@ -1,4 +1,5 @@
-"""SASL SCRAM (RFC 5802): client and server prove to each other that they know a password, without sending it.
+"""SASL SCRAM (RFC 5802): the client proves that it knows a password, and the server that it has a credential made from
+this password. The password is not sent.
 
     n,,n=ann,r=fy1                        client: its user name and a nonce
     r=fy1Q7,s=c2FsdA==,i=4096             server: the client's nonce with its own appended, the salt, the iterations
@@ -155,7 +156,7 @@ class ScramProof:
             raise Refused(f"the server reports {found['error']}")
         assert self._verifier is not None
         if not hmac.compare_digest(_decoded(found["verifier"]), self._verifier):
-            raise Refused("the server's proof is wrong: it does not know the password")
+            raise Refused("the server's proof is wrong: the server does not have the user's credential")
         self.done = True
 
 

@@ -1,1 +1,1 @@
-"""The transaction coordinator. A transaction ends alike in all of its partitions: committed or aborted."""
+"""The transaction coordinator. It commits a transaction in all of its partitions, or aborts it in all of them."""

@@ -46,9 +46,10 @@ class TransactionCompletion:
         self.markers: list[Marker] = []
         """Markers for the runtime to take."""
         self._marking: dict[MarkerId, TransactionMetadata] = {}
-        """Transactions with partitions that still need a marker."""
+        """Transactions with partitions that still need a marker, by the id of the marker."""
         self._again: dict[tuple[int, str], int] = {}
-        """The time at which to retry writing the completion of a transaction, by partition and transactional id."""
+        """The time at which to retry writing the completion of a transaction, by partition of the topic and
+        transactional id."""
         self._last_marker = 0
 
     def succeed(self, former: Self) -> None:
@@ -56,7 +57,7 @@ class TransactionCompletion:
         self._last_marker = former._last_marker
 
     def unload(self, partition: int) -> None:
-        """Forget the transactions of a partition that this broker no longer leads."""
+        """Forget the transactions in a partition of the transactions topic, which this broker gave up."""
         for number in [number for number, each in self._marking.items() if each.partition == partition]:
             del self._marking[number]
         for place in [place for place in self._again if place[0] == partition]:
@@ -89,7 +90,7 @@ class TransactionCompletion:
             prepared = S.PREPARE_COMMIT if ask.commit else S.PREPARE_ABORT
             self._decide(transaction, prepared, now, lambda error: self._outbox.answer(ticket, TransactionDone(error)))
         elif state is (S.COMPLETE_COMMIT if ask.commit else S.COMPLETE_ABORT):
-            self._outbox.answer(ticket, TransactionDone(E.NONE))  # the answer to the first request was lost
+            self._outbox.answer(ticket, TransactionDone(E.NONE))  # a repeated request: its first answer may be lost
         else:
             self._outbox.answer(ticket, TransactionDone(E.INVALID_TXN_STATE))
 

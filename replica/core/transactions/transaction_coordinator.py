@@ -1,11 +1,11 @@
 """The coordinator of transactions on one broker, as Kafka's `TransactionCoordinator`.
 
-    coordinator.topic.role_taken(taken, now)      this broker became the leader of a partition, or gave it up
+    coordinator.topic.role_taken(taken, now)      this broker leads a partition of the topic, or gave it up
     coordinator.step(ticket, ask, now)            handle a request, which is answered once, under its ticket
     coordinator.topic.appended(append.id, NONE, offset, now)    the record is committed, at this offset
-    coordinator.completion.marked(marker.number, where, now)    a partition has the marker
+    coordinator.completion.marked(marker.number, where, now)    a partition of the transaction has the marker
     coordinator.tick(now)                         `coordinator.deadline` has passed
-    ready = coordinator.ready()                   the effects; call it after each of these
+    ready = coordinator.ready()                   the effects; call it after every other call
 
 A transactional id hashes to a partition of the transactions topic. The leader of that partition is the id's
 coordinator. All state that the next coordinator needs is in that partition: a request that changes the state succeeds,
@@ -131,8 +131,8 @@ class TransactionCoordinator:
     def step(self, ticket: Ticket, ask: Ask, now: int) -> None:
         """Handle a request.
 
-        `Init` adds an unknown transactional id. The other requests of producers fail for it with
-        INVALID_PRODUCER_ID_MAPPING, and DescribeTransactions with TRANSACTIONAL_ID_NOT_FOUND.
+        `Init` adds a transactional id if it is unknown. For an unknown id, `AddPartitions` and `End` fail with
+        INVALID_PRODUCER_ID_MAPPING, and `DescribeTransaction` fails with TRANSACTIONAL_ID_NOT_FOUND.
         """
         match ask:
             case Init():
@@ -187,8 +187,8 @@ class TransactionCoordinator:
         elif not found.knows(ask.expected):
             self._outbox.answer(ticket, Initialized(E.PRODUCER_FENCED))
         elif found.state is S.ONGOING:
-            # A transaction of the same or an earlier producer is open. The client retries until all its partitions have
-            # the abort marker.
+            # A transaction of the same or an earlier producer is open. The client repeats InitProducerId until this
+            # transaction is completely aborted.
             self.completion.fence(
                 found,
                 now,

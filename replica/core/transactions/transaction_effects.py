@@ -24,7 +24,7 @@ class Saved:
     timeout_ms: int
     state: TxnState
     partitions: tuple[TopicPartition, ...] = ()
-    """The partitions of the transaction, sorted; none if it is empty or complete."""
+    """The partitions of the transaction, sorted; none in the states Empty, CompleteCommit and CompleteAbort."""
     updated_ms: int = -1
     started_ms: int = -1
     """The time at which the newest transaction started; -1 if there was none since the last InitProducerId."""
@@ -32,7 +32,7 @@ class Saved:
 
 @frozen
 class TxnRecord:
-    """The newest state of a transactional id; a tombstone if `saved` is None."""
+    """A record of the transactions topic: the state of a transactional id, or a tombstone if `saved` is None."""
 
     id: str
     saved: Saved | None
@@ -118,8 +118,8 @@ class TransactionNotWritten:
 
 @frozen
 class TransactionStuck:
-    """A marker that a partition refused. This coordinator does not send it again, so the transaction stays incomplete
-    until the next coordinator does."""
+    """A marker that a partition refused. This coordinator does not send it again: the transaction stays incomplete at
+    least until the next coordinator sends it."""
 
     id: str
     where: TopicPartition

@@ -5,7 +5,8 @@
     results = markers.answered(request, answers, now)
     markers.failed(request, now)               there was no answer, or it was invalid
     unknown = markers.tick(now)                `markers.deadline` has passed
-    markers.deleted(where), markers.checked(now)
+    results = markers.deleted(where)           the check of `unknown` found that this partition was deleted
+    markers.checked(now)                       the check of `unknown` is over
 
 A request carries the markers of many transactions. If a marker is not written, for example because the leader changed,
 it is sent again after a pause, to the partition's current leader, until it is written, refused, or no longer awaited.
@@ -26,7 +27,7 @@ from replica.core.errors import ErrorCode, WireError
 from replica.core.transactions.transaction_effects import Marker, MarkerId
 
 MarkerKey: TypeAlias = tuple[int, TopicPartition]
-"""A producer id and a partition, by which responses name a marker: a producer has one decided transaction at a time."""
+"""A producer id and a partition, by which responses name a marker: a producer has at most one decided transaction."""
 
 _WITHOUT_TRANSACTIONS: Final = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION})
 """Errors of a partition whose log format supports no transactions: the partition needs no marker."""
@@ -151,7 +152,7 @@ class TransactionMarkerManager:
             self._check_at = min(self._check_at, now + self._settings.check_ms)
 
     def tick(self, now: int) -> list[TopicPartition]:
-        """Queue markers again. Return the partitions to check for existence, if it is time for that."""
+        """Queue `_unplaced` again if it is time. If a check is due, return the partitions to check for existence."""
         if now >= self._retry_at:
             self._retry_at = math.inf
             unplaced, self._unplaced = self._unplaced, {}
@@ -165,7 +166,7 @@ class TransactionMarkerManager:
         return unknown
 
     def deleted(self, where: TopicPartition) -> list[MarkerResult]:
-        """Drop the markers in `_unplaced` of a deleted partition. Return results that count the partition as marked."""
+        """Drop a deleted partition's markers from `_unplaced`. Return their results, which count as written."""
         gone = [key for key in self._unplaced if key[1] == where]
         return [MarkerResult(self._unplaced.pop(key), where, ErrorCode.NONE) for key in gone]
 
@@ -218,6 +219,7 @@ class TransactionMarkerManager:
         return results
 
     def failed(self, request: MarkerRequest, now: int) -> None:
-        """Queue all markers for this leader again, also those that are not in the request: leaders may have changed."""
+        """Put aside all markers for this leader, not only those in the request: the leaders of partitions may have
+        changed."""
         del self._under_way[request.leader]
         self._put_aside({**request.markers, **self._waiting.pop(request.leader, {})}, now)

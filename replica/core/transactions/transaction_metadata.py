@@ -22,7 +22,7 @@ E = ErrorCode
 
 @frozen
 class Next:
-    """The state after a write. A repeated InitProducerId request names `last_producer` and `last_epoch`."""
+    """The state after a write. `last_producer` and `last_epoch` are what a repeated InitProducerId request names."""
 
     saved: Saved
     last_producer: int = NO_PRODUCER
@@ -83,7 +83,7 @@ class TransactionMetadata:
     # -- next states --------------------------------------------------------------------------------
 
     def needs_id(self, expected: tuple[int, int] | None) -> bool:
-        """Return whether the request needs another producer id, because this one has no unused epoch left."""
+        """Return whether the request needs another producer id, because the current one has no unused epoch."""
         return is_last(self.now.epoch) and (expected is None or expected[1] == self.now.epoch)
 
     def rotated(self, fresh: int, expected: tuple[int, int] | None, timeout_ms: int, now: int) -> Next:

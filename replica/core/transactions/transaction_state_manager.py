@@ -23,7 +23,7 @@ from replica.core.transactions.transaction_states import AT_REST, TxnState, may
 
 E: TypeAlias = ErrorCode
 Done: TypeAlias = Callable[[ErrorCode, int], None]
-"""Receives the outcome of a write, as the error for clients, and the time."""
+"""Receives the outcome of a write, as the error for clients (NONE on success), and the time."""
 
 
 class TransactionStateManager:
@@ -50,7 +50,8 @@ class TransactionStateManager:
         return made
 
     def write(self, transaction: TransactionMetadata, after: Next, now: int, done: Done) -> None:
-        """Record the next state. The transaction cannot change again before the outcome."""
+        """Write the next state to the topic. If this succeeds, apply the state. Until the outcome, no other may be
+        written."""
         before = transaction.state
 
         def finished(error: E, later: int) -> None:
@@ -115,4 +116,5 @@ _CLIENT_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     E.MESSAGE_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
     E.RECORD_LIST_TOO_LARGE: E.UNKNOWN_SERVER_ERROR,
 }
-"""The error that a producer receives, by the error of the failed write of its record."""
+"""The error that a producer receives if the write of its record fails, by the error of the write. Errors that are not
+listed reach the producer unchanged."""

@@ -1,8 +1,9 @@
 """Metrics of one broker's replicas, and the lag of groups.
 
-A metric that Kafka has as a JMX bean is named after the bean, in lower case with underscores; metrics of groups have
-the names of common exporters. Partitions are counted only by their leaders, so that the counts can be summed over all
-brokers. Groups are reported by their coordinators, and replicas, logs and log offsets by each broker that holds them.
+A metric that Kafka has as a JMX bean is named after the bean, in lower case with underscores; the offsets and lag
+of groups have the names that common exporters use. Partitions are counted only by their leaders, so that the counts can
+be summed over all brokers. Groups are reported by their coordinators, and replicas, logs and log offsets by each broker
+that holds them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ GROUP: Final = "kafka_consumergroup"
 OF_BROKER: Final = (
     (f"{MANAGER}_partition_count", "replicas on this broker"),
     (f"{MANAGER}_leader_count", "partitions led by this broker"),
-    (f"{MANAGER}_under_replicated_partitions", "partitions led here with an out-of-sync replica"),
+    (
+        f"{MANAGER}_under_replicated_partitions",
+        "partitions led here whose ISR is smaller than the replication factor (in a reassignment: the old one)",
+    ),
     (
         f"{MANAGER}_under_min_isr_partition_count",
         "partitions led here that refuse acks=all: the ISR is too small",
@@ -35,26 +39,29 @@ OF_BROKER: Final = (
     ),
     (
         f"{MANAGER}_partitions_with_open_transactions",
-        "partitions led here where a transaction without a committed marker holds back read_committed consumers",
+        "partitions led here where a transaction keeps the last stable offset below the high watermark",
     ),
     (
         f"{MANAGER}_oldest_open_transaction_ms",
-        "the longest time since the last record of the producer of a partition's oldest open transaction; 0 if none",
+        "ms since the last record of a partition's oldest open transaction: the maximum of those led here; 0 if none",
     ),
-    (f"{MANAGER}_damaged_log_count", "logs that could not be opened or went offline"),
+    (
+        f"{MANAGER}_damaged_log_count",
+        "logs that could not be opened, or went offline without a failure of their directory",
+    ),
     (
         "kafka_log_log_cleaner_manager_uncleanable_partitions_count",
-        "logs that the cleaner no longer compacts, because it failed at them",
+        "logs that the cleaner no longer compacts after a failure",
     ),
     ("kafka_log_log_manager_offline_log_directory_count", "log directories that have failed"),
     ("kafka_server_delayed_operation_purgatory_size", "delayed produce, fetch and DeleteRecords operations"),
     (
         "kafka_server_refused_fetches_count",
-        "partitions, and whole requests, that leaders refused to this follower; normal when leaders change",
+        "Fetch refusals by leaders since the start: one for a partition or a whole request; normal when leaders change",
     ),
     (
         "kafka_server_unsupported_version_count",
-        "requests with an unknown API or version since the start; each ended its connection",
+        "requests of an unknown API or version that ended their connection, since the start",
     ),
     (
         "kafka_server_stalled_loops_count",
@@ -66,7 +73,7 @@ OF_PARTITION: Final = (
     (f"{LOG}_log_start_offset", "the first readable offset"),
     (f"{LOG}_log_end_offset", "the offset of the next record"),
     (f"{LOG}_high_watermark", "the high watermark: all records before it are committed"),
-    (f"{LOG}_last_stable_offset", "no transaction is open before it: read_committed consumers read up to here"),
+    (f"{LOG}_last_stable_offset", "the last stable offset: read_committed consumers read only records before it"),
 )
 OF_LED_PARTITION: Final = (
     (f"{PARTITION}_replicas_count", "replicas of a partition led here"),
@@ -76,13 +83,14 @@ OF_GROUP: Final = (
     (f"{GROUP}_current_offset", "the committed offset of a group coordinated here"),
     (
         f"{GROUP}_lag",
-        "the records between the committed offset and the high watermark; only if this broker holds a replica",
+        "the high watermark minus the committed offset, at least 0; only if this broker holds a replica",
     ),
 )
 
 
 def samples(broker: Broker) -> Iterator[MetricSample]:
-    """Yield the current metrics. The cost grows with the number of partitions: call it once a scrape."""
+    """Yield the current metrics. The cost grows with the numbers of partitions and of committed offsets: call it
+    once a scrape."""
     yield from _of_broker(broker)
     yield from _of_partitions(broker)
     yield from _of_groups(broker)
@@ -118,8 +126,8 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
 def _open_for_ms(broker: Broker) -> Iterator[int]:
     """Yield a time in ms for each partition led here in which a transaction holds back the last stable offset.
 
-    It is the time since the last record of the producer with the oldest open transaction. It is 0 if no transaction is
-    open: then a marker is written, but not committed yet.
+    It is the time since the last record of the oldest open transaction. It is 0 if no transaction is open: then a
+    marker is written, but it is not below the high watermark yet.
     """
     now = broker.parts.replica_manager.now()
     for held in broker.parts.replica_manager.core.partitions.values():

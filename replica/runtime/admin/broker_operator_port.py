@@ -1,5 +1,5 @@
-"""The HTTP port for a broker's operators: `/` (page), `/status.html` (the page's content, for its updates),
-`/status.json` (its data without the charts), `/metrics` and `/health`."""
+"""The HTTP port for a broker's operators: `/` (page), `/status.html` (the page's content, for updates), `/status.json`
+(the page's data without the charts), `/metrics` and `/health`."""
 
 from __future__ import annotations
 

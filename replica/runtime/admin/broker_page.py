@@ -1,4 +1,4 @@
-"""The status page of a broker: the cluster as this broker knows it. It uses the frame and updates of the store's
+"""The status page of a broker: the cluster as this broker knows it. Layout and updates are those of the store's status
 page."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zab.admin.markup import (
 )
 
 SHOWN_MAX: Final = 200
-"""The maximum number of rows in a table. The page counts the rest."""
+"""The maximum number of rows in the tables of topics and of groups. The page counts the rest."""
 
 
 def whole(state: Overview, samples: Sequence[BrokerSample]) -> bytes:
@@ -143,7 +143,7 @@ def _elsewhere(count: int) -> str:
 
 def _samples(samples: Sequence[BrokerSample]) -> str:
     return charts(
-        card("Records", "written per second, led here", [sample.records for sample in samples], number),
+        card("Records", "written per second to partitions led here", [sample.records for sample in samples], number),
         card("Under-replicated", "partitions of the cluster", [sample.behind for sample in samples], number),
         card("Lag", "records, of groups coordinated here", [sample.lag for sample in samples], number),
     )

@@ -18,7 +18,7 @@ SAMPLES_MAX: Final = 120
 
 @frozen
 class BrokerSample:
-    """records   the number of records written to partitions led here since the previous sample
+    """records   the growth of the logs led here since the previous sample: the number of new records and markers
     behind    the number of under-replicated partitions of the cluster
     lag       the known lag of all groups coordinated here
     """

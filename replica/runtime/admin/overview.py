@@ -1,4 +1,4 @@
-"""The state of a broker as plain values: the cluster as it knows it, its replicas, and the groups that it
+"""The state of a broker as plain values: the cluster as this broker knows it, its replicas, and the groups that it
 coordinates."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class GroupRow(TypedDict):
     topics, partitions   those with a committed offset
     lag                  the lag in the partitions that this broker holds; None if it holds none of them, but 0 if the
                          group has no committed offset
-    lag_unknown          the number of partitions that it does not hold
+    lag_unknown          the number of those partitions that this broker does not hold
     """
 
     group: str
@@ -167,7 +167,7 @@ def roles(broker: Broker) -> Iterator[Role]:
 
 
 def is_under_replicated(broker: Broker, role: Role) -> bool:
-    """Return whether a replica is out of sync or its broker is gone. New replicas of a reassignment do not count."""
+    """Return whether the ISR has fewer live brokers than the replication factor (in a reassignment: the old one)."""
     in_sync = sum(each in broker.parts.metadata_cache.brokers for each in role.state.isr)
     return in_sync < len(role.assignment.origin)
 
@@ -185,7 +185,7 @@ def worries(broker: Broker, found: Partitions) -> list[str]:
     if broker.parts.membership.session() is None:
         warnings.append("no session with the store: the controller considers this broker dead, or soon will")
     elif broker.parts.membership.acting_controller() is None:
-        warnings.append("no controller is known: no leaders are elected")
+        warnings.append("this broker knows no controller: if the cluster has none, no leaders are elected")
     for count, what in (
         (found.offline, "without a leader: no client can write or read there"),
         (found.under_min_isr, "led here with too few replicas in sync for acks=all"),

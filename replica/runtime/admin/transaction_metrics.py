@@ -35,7 +35,7 @@ def samples(transactions: TransactionCoordinatorRuntime) -> Iterator[MetricSampl
     yield MetricSample(
         f"{PREFIX}_markers_waiting",
         GAUGE,
-        "transaction markers that are not sent yet, counted once for each partition",
+        "transaction markers that wait to be sent, or sent again, counted once for each partition",
         transactions.markers_pending,
     )
     yield MetricSample(
@@ -47,6 +47,6 @@ def samples(transactions: TransactionCoordinatorRuntime) -> Iterator[MetricSampl
     yield MetricSample(
         f"{PREFIX}_timed_out_total",
         COUNTER,
-        "transactions aborted after their timeout, since the start",
+        "attempts to abort transactions that exceeded their timeout, since the start",
         transactions.timed_out,
     )

@@ -145,7 +145,7 @@ async def describe(client: Client, group: str) -> GroupDescription:
 
 
 async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, tuple[int, str]]:
-    """Return the committed offset and metadata of each partition."""
+    """Return the committed offset and its metadata for each partition that has one."""
     reply = await client.ask_coordinator(
         group,
         OFFSET_FETCH,

@@ -40,7 +40,7 @@ class TransactionSummary:
 
 @frozen
 class TransactionDescription:
-    """started_ms   when the open transaction started; None if no transaction is open
+    """started_ms   when the transaction started; None if it is complete, or if there is none
     partitions   the partitions of the transaction; after the decision, those without a marker
     """
 

@@ -26,7 +26,7 @@ class Authenticator(AuthenticationState, Protocol):
 
     @property
     def pause_ms(self) -> float:
-        """The pause in ms before the response to a failed login."""
+        """The pause in ms after a failed login, before the response, or before the connection is closed without one."""
 
     def answer(self, request: Request[Any], now: int) -> object | None:
         """Return the body of the response; None to close the connection without a response."""

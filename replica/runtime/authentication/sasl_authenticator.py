@@ -108,7 +108,7 @@ class SaslAuthenticator:
         self.failure: str | None = None
         """The reason why authentication failed, or else None. A failure is final: it closes the connection."""
         self.pause_ms = 0.0
-        """The pause in ms before the response to a failed login."""
+        """The pause in ms after a failed login, before the response, or before the connection is closed without one."""
         self.expires_at = math.inf
         """The time from which the client must re-authenticate before its next request."""
         self.principal = ANONYMOUS

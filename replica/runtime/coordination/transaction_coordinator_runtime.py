@@ -69,7 +69,7 @@ class TransactionCoordinatorRuntime(CoordinatorRuntime[TransactionCoordinator, A
     ) -> None:
         self.settings = settings or TransactionSettings()
         self.timed_out = 0
-        """The number of transactions that were aborted after their timeout, since the start."""
+        """The number of attempts to abort transactions that exceeded their timeout, since the start."""
         self._markers = markers
         self._ids = ids
 
