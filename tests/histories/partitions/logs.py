@@ -56,6 +56,12 @@ def sequences_begin_again_at_0(s: Scenario, bad: bool) -> None:
 
 
 @breaks(logs.ONCE)
+def sequence_is_later_by_half_of_all(s: Scenario, bad: bool) -> None:
+    s.begin("a1:7/1073741824", 1)
+    s.has(ONE, f"a1:7/1073741824 b1:7/{1 if bad else 0}")
+
+
+@breaks(logs.ONCE)
 def producer_id_0_has_sequences(s: Scenario, bad: bool) -> None:
     s.begin("a1:0/0 b1:8/0", 2)
     s.has(ONE, f"a1:0/0 b1:8/0 c1:0/{0 if bad else 1}")
