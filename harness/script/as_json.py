@@ -13,6 +13,7 @@ import attrs
 
 from harness.script.checks import ScriptError, Senseless, check, fields
 from harness.script.faults import FAULTS, Fault
+from harness.script.nodes import NODE_FAULTS
 from harness.script.script import OPS, Script
 from harness.script.workload import Op
 
@@ -32,7 +33,8 @@ def to_json(script: Script) -> dict[str, object]:
         if value or name not in (
             "groups",
             "weights",
-        ):  # scripts without groups keep the form that they had before groups existed
+            "nodes",
+        ):  # scripts without these keep the form that they had before these existed
             made[name] = list(map(_plain, value)) if name in ("faults", "ops") else _plain(value)
     return made
 
@@ -149,7 +151,7 @@ def _object(data: object, where: str) -> dict[str, Any]:
 
 def _record(cls: type, data: object, where: str) -> Any:
     given = _object(data, where)
-    kinds: dict[type, tuple[type, ...]] = {Fault: FAULTS, Op: OPS}
+    kinds: dict[type, tuple[type, ...]] = {Fault: (*FAULTS, *NODE_FAULTS), Op: OPS}
     if cls in kinds:
         by_name = {kind.__name__: kind for kind in kinds[cls]}
         kind = given.pop("kind", None)

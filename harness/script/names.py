@@ -104,6 +104,12 @@ STRIKES: Final = ("crash", "cut", "expire")
 """The faults of a broker at its write. crash: its process ends; cut: it cannot reach the store; expire: it cannot reach
 the store until its session expires."""
 
+NODE_POINTS: Final = ("before request", "after request", "before reply", "after reply")
+"""The moments of the fault `StrikeNode`. before reply: the reply is lost if the node is cut off; after reply: the client
+has the reply, and the caller has not continued."""
+
+NODE_HARMS: Final = ("kill", "cut", "pause")
+
 UNCLEAN: Final = ("allowed", "forbidden")
 
 

@@ -26,13 +26,14 @@ from attrs import evolve, frozen
 from harness.script.checks import CHOICES, SERVER_FIELDS, ScriptError, Senseless, check, check_field, check_item
 from harness.script.faults import FAULTS, Fault
 from harness.script.names import MACHINES
+from harness.script.nodes import NODE_FAULTS
 from harness.script.script import OPS, Knobs, Script, Timing
 from harness.script.workload import Op, Step
 from harness.script.writing import NAMES, key, phrase
 
-KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *OPS)}
+KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *NODE_FAULTS, *OPS)}
 SERVERS: Final = {name: number for number, name in NAMES.items()}
-TOPOLOGY: Final = ("seed", "voters", "observers", "groups", "weights", "machine", "brokers", "length")
+TOPOLOGY: Final = ("seed", "voters", "observers", "groups", "weights", "machine", "brokers", "nodes", "length")
 _TOKEN: Final = re.compile(r'\s*(?:,\s*)?(#.*|"(?:[^"\\]|\\.)*"|[|+=]|[^\s",|+=]+|\S)')
 _DIGITS_MAX: Final = 19
 _STEP: Final = re.compile(r"script\.(\w+)(?:\[(\d+)\])?(?:\.(\w+))?")
@@ -293,6 +294,8 @@ def _fields(line: Line, kind: type) -> dict[str, Any]:
             put(line.take(""), choice, word)
         elif "groups" in names and (word == "|" or _is_server(word)):
             put(token, "groups", _groups(line))
+        elif "node" in names and "node" not in made and word.isdecimal():
+            put(token, "node", line.number())
         elif "server" in names and _is_server(word):
             put(token, "server", _value(line, "server"))
         else:

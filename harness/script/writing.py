@@ -11,6 +11,7 @@ import attrs
 from harness.script.checks import CHOICES, SERVER_FIELDS, fields
 from harness.script.faults import Fault
 from harness.script.names import FOLLOWER, LEADER, MACHINES
+from harness.script.nodes import NodeFault
 from harness.script.script import Knobs, Script, Timing
 from harness.script.workload import Op, Step
 
@@ -42,6 +43,7 @@ def describe(script: Script) -> str:
         "weights": " ".join(map(str, script.weights)),
         "machine": script.machine if script.machine != MACHINES[0] else "",
         "brokers": script.brokers,
+        "nodes": script.nodes,
         "length": f"{script.length_ms} ms",
         "timing": _differences(script.timing, Timing()),
         "knobs": _differences(script.knobs, Knobs()),
@@ -69,9 +71,12 @@ def _words(item: Any) -> str:
             continue
         if name == "client":
             named.append(f"client {value}")
+        elif name == "node":
+            named.insert(0, str(value))
         elif name == "server":
             who = NAMES.get(value, str(value))
-            named.append(f"server {who}") if hasattr(item, "client") else named.insert(0, who)
+            beside = hasattr(item, "client") or isinstance(item, NodeFault)
+            named.append(f"server {who}") if beside else named.insert(0, who)
         elif name in CHOICES:
             named.append(quoted(value))
         elif name == "request":
