@@ -27,9 +27,9 @@ from harness.faults import (
     Timing,
 )
 from harness.script.faults import LOSS
-from harness.script.names import SHAPES
+from harness.script.names import ACTIVE, SHAPES
 from harness.script.nodes import NODE_KINDS
-from harness.script.values import Among, Draw, Kind, Scale, Sid, Upto, Value, Who
+from harness.script.values import Among, Draw, Kind, Scale, Sid, Value, Who
 
 FOR_MS: Final = Scale(200, 30_000)
 DOWN_MS: Final = Scale(50, 15_000)
@@ -99,7 +99,7 @@ def _faults(draw: Draw, nodes: int, most: int, length_ms: int) -> list[Fault]:
 
 
 def _of(kind: Kind, nodes: int) -> Kind:
-    return evolve(kind, fields={**kind.fields, "node": Upto(1, nodes)})
+    return evolve(kind, fields={**kind.fields, "node": Among((*(ACTIVE,) * nodes, *range(1, nodes + 1)))})
 
 
 def _varied(draw: Draw, kind: Kind) -> Kind:

@@ -13,8 +13,8 @@ from harness.worlds.cores.nemesis import Nemesis
 
 def _at_node(inject: Callable[[Any, NodeProcess, Any], Undo | None]) -> Injection:
     def injected(nemesis: Any, fault: Any) -> Undo | None:
-        process: NodeProcess = nemesis.world.processes[fault.node]
-        return inject(nemesis, process, fault)
+        process: NodeProcess | None = nemesis.world.process_of(fault.node)
+        return None if process is None else inject(nemesis, process, fault)
 
     return injected
 

@@ -198,6 +198,7 @@ class NodeLife:
     def acts(self, what: str, values: tuple[Any, ...]) -> None:
         if not self.dead and not self.world.over:
             self.world.acted(NodeAct(self.world.now / 1e6, self.process.number, self.start, what, values))
+            self.suffer("after act")
 
     def wall_ms(self) -> int:
         return BEGINS_MS + self.world.now // 1_000 + self.process.clock_wrong_ms
@@ -220,6 +221,11 @@ class NodeLife:
 
     async def reach(self, point: str) -> None:
         """Suffer the strike that is aimed at this moment, if any."""
+        self.suffer(point)
+        if self.dead or self.paused:
+            await trio.lowlevel.cancel_shielded_checkpoint()  # this task, too, stops here
+
+    def suffer(self, point: str) -> None:
         process = self.process
         for aim in process.aims:
             if aim.fault.point == point:
@@ -227,9 +233,7 @@ class NodeLife:
                 if not aim.left:
                     process.aims.remove(aim)
                     self.world.struck(aim.fault, process)
-                    break
-        if self.dead or self.paused:
-            await trio.lowlevel.cancel_shielded_checkpoint()  # this task, too, stops here
+                    return
 
     def pause(self) -> bool:
         if self.dead or self.paused:

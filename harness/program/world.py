@@ -22,6 +22,8 @@ from harness.program.history import explain
 from harness.program.nemesis import ProgramNemesis
 from harness.program.node import Node
 from harness.program.process import NOTE, CallRecorder, NodeProcess, leaf
+from harness.script.checks import ScriptError
+from harness.script.names import ACTIVE
 from harness.worlds import World as WorldOfCommands
 from harness.worlds.cores.workload import Workload
 from harness.worlds.stack.members import World
@@ -36,6 +38,7 @@ Invariant: TypeAlias = Callable[[Fleet], object]
 NO_ERROR: Final = "main ends without an error"
 REPEATABLE: Final = "a run depends on its seed only"
 SETTLES: Final = "the program settles after the faults"
+SETTLE_MS: Final = 60_000
 CHECK_US: Final = 1_000_000
 """The interval of checks of the invariants, which are also checked at each act and at each fault."""
 SETTLED_US: Final = 100_000
@@ -72,7 +75,7 @@ class Program:
     settled: Callable[[Fleet], object] | None = None
     expected: tuple[type[BaseException], ...] = ()
     """The errors by which `main` may end: the node is started again then."""
-    settle_ms: int = 60_000
+    settle_ms: int = SETTLE_MS
 
 
 class ProgramLiveness:
@@ -119,6 +122,8 @@ class ProgramLiveness:
 
 class ProgramWorld(World):
     def __init__(self, script: Script, program: Program, *, trace: bool = False) -> None:
+        if not script.nodes:
+            raise ScriptError(f"script.nodes: {program.name} is a program, which needs nodes; `application` generates such")
         self.program = program
         self._given = script
         self.fleet = Fleet(
@@ -184,6 +189,15 @@ class ProgramWorld(World):
         self.availability.struck_broker(type(fault).__name__, "", fault.for_ms)
         self.nemesis.strike(fault, process)
         self.check()
+
+    def process_of(self, number: int) -> NodeProcess | None:
+        """Return the node that a fault names. `ACTIVE` is the one with the last act of those that run."""
+        if number != ACTIVE:
+            return self.processes[number]
+        for act in reversed(self.fleet.acts):
+            if self.processes[act.node].up:
+                return self.processes[act.node]
+        return next((process for process in self.processes[1:] if process.up), None)
 
     # -- invariants ------------------------------------------------------------------------------------
 

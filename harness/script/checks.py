@@ -68,7 +68,7 @@ SERVER_FIELDS: Final = ("server", "source", "target")
 
 LEAST: Final[Mapping[str, int]] = {
     **dict.fromkeys((
-        "nth", "acts", "node", "count", "slower", "client", "rate_percent", "every_ms", "most", "topic", "partitions", "factor",
+        "nth", "acts", "count", "slower", "client", "rate_percent", "every_ms", "most", "topic", "partitions", "factor",
         "first", "in_sync", "lag_ms", "group", "init_limit", "sync_limit", "notification_ms_min", "notification_ms_max",
         "dial_retry_ms", "window_entries", "outstanding_max", "counter_max", "snapshot_every", "segment_bytes",
         "chunk_bytes",

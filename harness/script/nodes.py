@@ -1,6 +1,6 @@
 """Faults of nodes: the processes of a user's program, which are clients of the store (`harness.program`).
 
-Nodes have the numbers 1, 2 and so on. The durations suit sessions with timeouts of seconds.
+Nodes have the numbers 1, 2 and so on; `active` is the node that has reported the last act. The durations suit sessions with timeouts of seconds.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Final
 from attrs import frozen
 
 from harness.script.faults import Fault
-from harness.script.names import NODE_HARMS, NODE_POINTS
+from harness.script.names import ACTIVE, NODE_HARMS, NODE_POINTS
 from harness.script.values import Among, Scale, Short, Sid, Upto, drawn, kinds
 
 NODES_MAX: Final = 30
-NODE: Final = Upto(1, NODES_MAX)
+NODE: Final = Upto(ACTIVE, NODES_MAX)
 """A node of the largest program. Generators use the number of nodes of their script."""
-LASTS: Final = Scale(50, 40_000)
+LASTS: Final = Among((50, 200, 1_000, 3_000, 8_000, 15_000, 20_000, 40_000))
 """From a hiccup to longer than most sessions live without a connection."""
 
 
@@ -36,7 +36,7 @@ class KillNode(NodeFault):
     """The process ends at once: nothing that it would still do has an effect. It is started again later."""
 
     down_ms: int = drawn(1_000, Scale(10, 20_000))
-    node: int = drawn(1, NODE)
+    node: int = drawn(ACTIVE, NODE)
 
 
 @frozen
@@ -44,7 +44,7 @@ class RestartNode(NodeFault):
     """The node is cancelled, so that it can clean up. It is started again after its end."""
 
     down_ms: int = drawn(1_000, Scale(10, 10_000))
-    node: int = drawn(1, NODE)
+    node: int = drawn(ACTIVE, NODE)
 
 
 @frozen
@@ -52,7 +52,7 @@ class PauseNode(NodeFault):
     """The process is suspended while time passes: none of its tasks runs, and its session may expire."""
 
     for_ms: int = drawn(15_000, LASTS)
-    node: int = drawn(1, NODE)
+    node: int = drawn(ACTIVE, NODE)
 
 
 @frozen
@@ -60,7 +60,7 @@ class CutNode(NodeFault):
     """Nothing that the node and the servers send to each other arrives."""
 
     for_ms: int = drawn(15_000, LASTS)
-    node: int = drawn(1, NODE)
+    node: int = drawn(ACTIVE, NODE)
 
 
 @frozen
@@ -68,19 +68,19 @@ class PartNode(NodeFault):
     """The node and one server cannot reach each other."""
 
     for_ms: int = drawn(15_000, LASTS)
-    node: int = drawn(1, NODE)
+    node: int = drawn(ACTIVE, NODE)
     server: int = drawn(1, Sid())
 
 
 @frozen
 class StrikeNode(NodeFault):
-    """The node is killed, cut off or paused at its n-th request or reply from then on, right before or after it."""
+    """The node is killed, cut off or paused at its n-th request, reply or act from then on, right before or after it."""
 
     for_ms: int = drawn(15_000, LASTS)
     """The time for which a killed node is down, or for which the node is cut off or paused."""
-    node: int = drawn(1, NODE)
+    node: int = drawn(ACTIVE, NODE)
     nth: int = drawn(1, Short(1, 20))
-    point: str = drawn("after reply", Among((*NODE_POINTS, *NODE_POINTS[-1:])))
+    point: str = drawn("after reply", Among((*NODE_POINTS, *NODE_POINTS[-2:])))
     harm: str = drawn("pause", Among((*NODE_HARMS, *NODE_HARMS[-1:])))
 
 
@@ -89,7 +89,7 @@ class TurnClock(NodeFault):
     """The wall clock of the node jumps."""
 
     by_ms: int = drawn(60_000, Among((-3_600_000, -60_000, -1_000, 1_000, 60_000, 3_600_000)))
-    node: int = drawn(1, NODE)
+    node: int = drawn(ACTIVE, NODE)
 
 
 NODE_WEIGHTS: Final[Mapping[type[Fault], float]] = {

@@ -18,6 +18,9 @@ from harness.script.workload import Op, Step
 NAMES: Final[dict[int | None, str]] = {LEADER: "leader", FOLLOWER: "follower", None: "anyone"}
 """The names of servers that have no number."""
 
+NAME_OF_ACTIVE: Final = "active"
+"""The name of `ACTIVE`, the node that has reported the last act."""
+
 KEYS: Final = {"for_ms": "for", "down_ms": "down", "source": "from", "target": "to"}
 """The fields that have another name in text. Others lose the unit in their name; it follows the number."""
 
@@ -72,7 +75,7 @@ def _words(item: Any) -> str:
         if name == "client":
             named.append(f"client {value}")
         elif name == "node":
-            named.insert(0, str(value))
+            named.insert(0, str(value) if value else NAME_OF_ACTIVE)
         elif name == "server":
             who = NAMES.get(value, str(value))
             beside = hasattr(item, "client") or isinstance(item, NodeFault)
