@@ -24,6 +24,7 @@ from harness.faults import (
     Restart,
     Script,
     Split,
+    StrikeNode,
     Timing,
 )
 from harness.script.faults import LOSS
@@ -51,6 +52,16 @@ SERVER_KINDS: Final = (
 """The faults of servers that a program of their users must survive. They never lose acknowledged data."""
 SHARE: Final = 0.45
 """The probability that a run has a kind of fault."""
+AIMED: Final = 0.4
+"""The share of runs in which all faults are strikes of one harm."""
+ENOUGH: Final = (8_000, 12_000, 15_000, 20_000)
+"""The durations of pauses that outlast most sessions."""
+POINTS: Final = {
+    "pause": ("before step",),
+    "kill": ("before request", "after request", "before reply", "before step", "after act"),
+    "cut": ("before request", "after request", "after request", "before reply", "before reply"),
+}
+"""The moments at which each harm matters."""
 NODES_ONLY: Final = 0.4
 """The share of runs without faults of servers, in which those of nodes are closer together."""
 
@@ -86,15 +97,35 @@ def _timing(draw: Draw) -> Timing:
 def _faults(draw: Draw, nodes: int, most: int, length_ms: int) -> list[Fault]:
     if not most:
         return []
+    if draw.chance(AIMED):
+        return _aimed(draw, nodes, most, length_ms)
     node_kinds = [_of(kind, nodes) for kind in NODE_KINDS]
-    kinds = node_kinds if draw.chance(NODES_ONLY) or draw.servers < 1 else [*node_kinds, *SERVER_KINDS]
+    kinds = node_kinds if draw.chance(NODES_ONLY) else [*node_kinds, *SERVER_KINDS]
     chosen = [_varied(draw, kind) for kind in kinds if draw.chance(SHARE)] or node_kinds[:1]
     found: list[Fault] = []
     at = draw.upto(0, length_ms // 4)
-    for _ in range(draw.upto(1, most)):
+    for _ in range(draw.upto(1 + most // 3, most)):
         found.append(draw.one_of(chosen, at=at))
         # Some follow closely, so that a fault occurs during the recovery from the previous one.
         at = draw.upto(0, length_ms - 1) if draw.chance(0.4) else min(length_ms - 1, at + draw.scale(1, length_ms // 3 + 1))
+    return found
+
+
+def _aimed(draw: Draw, nodes: int, most: int, length_ms: int) -> list[Fault]:
+    """Return strikes of one harm, mostly at the node that acts, one after the other: the servers and other nodes work.
+
+    A pause lasts until the node's session has expired and another node has taken over. The strike after a kill or a cut
+    often follows at once.
+    """
+    harm = draw.among(("pause", "pause", "kill", "cut"))
+    points = POINTS[harm]
+    found: list[Fault] = []
+    at = draw.upto(length_ms // 30, length_ms // 10)
+    while at < length_ms and len(found) < most:
+        for_ms = draw.among(ENOUGH) if harm == "pause" else draw.scale(20, 20_000)
+        node = ACTIVE if draw.chance(0.8) else draw.upto(1, nodes)
+        found.append(StrikeNode(at, for_ms, node, draw.upto(1, 6), draw.among(points), harm))
+        at += for_ms + draw.scale(100, 8_000)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,6 +16,10 @@ from zab.core.plurals import counted
 from zab.core.ready import Note
 
 LINES_MAX: Final = 60
+REPEATED: Final = 12
+"""A line is left out if it is among so many last lines of the same process."""
+LAST: Final = 8
+"""So many lines at the end are never left out."""
 DATA_MAX: Final = 24
 
 
@@ -26,15 +31,28 @@ class HistoryLine:
 
 
 def explain(trace: Trace, outcome: Outcome) -> str:
-    """Return the end of the history, and the verdict."""
+    """Return the history without repetitions, and the verdict."""
     lines = list(history_lines(trace))
-    shown = lines[-LINES_MAX:]
-    text = ["History: virtual time in ms, process, event."]
-    if len(lines) > len(shown):
-        text.append(f"    ... {counted(len(lines) - len(shown), 'earlier event')} left out")
-    text += [f"    {each.at / 1_000:>9.1f}  {each.process:<8}  {each.words}" for each in shown]
-    text.append(f"  x {outcome.at_ms:>9.1f}  {outcome.invariant}: {outcome.what}")
-    return "\n".join(text)
+    text = list(_without_repetitions(lines))
+    if len(text) > LINES_MAX:
+        text = [f"    ... {counted(len(text) - LINES_MAX, 'earlier line')} left out", *text[-LINES_MAX:]]
+    end = f"  x {outcome.at_ms:>9.1f}  {outcome.invariant}: {outcome.what}"
+    return "\n".join(["History: virtual time in ms, process, event.", *text, end])
+
+
+def _without_repetitions(lines: list[HistoryLine]) -> Iterator[str]:
+    before: dict[str, deque[str]] = {}
+    hidden = 0
+    for number, each in enumerate(lines):
+        known = before.setdefault(each.process, deque(maxlen=REPEATED))
+        if each.words in known and each.process.startswith("node") and number < len(lines) - LAST:
+            hidden += 1
+            continue
+        known.append(each.words)
+        if hidden:
+            yield f"    ... {counted(hidden, 'event')} as before"
+            hidden = 0
+        yield f"    {each.at / 1_000:>9.1f}  {each.process:<8}  {each.words}"
 
 
 def history_lines(trace: Trace) -> Iterator[HistoryLine]:

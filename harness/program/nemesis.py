@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
 from harness import faults
-from harness.program.process import Aim, NodeProcess
+from harness.program.process import NodeProcess
 from harness.worlds.cores.injection import Injection, Injector, Undo, done
 from harness.worlds.cores.nemesis import Nemesis
 
@@ -55,7 +55,7 @@ def _part(nemesis: Injector, process: NodeProcess, fault: faults.PartNode) -> Un
 
 
 def _aim(_: Injector, process: NodeProcess, fault: faults.StrikeNode) -> Undo | None:
-    process.aims.append(Aim(fault, fault.nth))
+    process.aim(fault)
     return None  # it counts as a hit at its moment
 
 

@@ -7,6 +7,7 @@ the tasks until its end, while time and the servers go on.
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from typing import Any, Final, Protocol
 import trio
 from attrs import define
 
+import zab
 from harness.faults import StrikeNode
 from harness.history import Event
 from harness.program.fleet import NodeAct
@@ -73,6 +75,33 @@ class NodeWorld(Protocol):
     def struck(self, fault: StrikeNode, process: NodeProcess) -> None: ...
 
 
+class StepWatch(trio.abc.Instrument):
+    """Strikes a node right before a task of its program continues. Tasks of the client library do not count."""
+
+    def __init__(self, process: NodeProcess) -> None:
+        self._process = process
+        self._watches = False
+
+    def update(self) -> None:
+        wanted = any(aim.fault.point == "before step" for aim in self._process.aims)
+        if wanted is not self._watches:
+            self._watches = wanted
+            (trio.lowlevel.add_instrument if wanted else trio.lowlevel.remove_instrument)(self)
+
+    def task_scheduled(self, task: trio.lowlevel.Task) -> None:
+        life = self._process.now
+        if life is not None and task.context.get(OWNER) is life and not life.paused and _is_of_program(task):
+            life.suffer("before step")
+
+
+def _is_of_program(task: trio.lowlevel.Task) -> bool:
+    code = getattr(task.coro, "cr_code", None)
+    return code is None or not code.co_filename.startswith(_LIBRARIES)
+
+
+_LIBRARIES: Final = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in (zab, trio))
+
+
 class NodePlace:
     """The place of one life of a node in the network. Places of nodes are negative, servers positive."""
 
@@ -100,7 +129,6 @@ class StruckStream(trio.abc.Stream):
     def __init__(self, end: MemoryStream, life: NodeLife) -> None:
         self._end = end
         self._life = life
-        self._answered = False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._life.reach("before request")
@@ -108,11 +136,7 @@ class StruckStream(trio.abc.Stream):
         await self._life.reach("after request")
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        if self._answered:
-            # The client has handled the last reply: its callers are ready to run, and have not run.
-            await self._life.reach("after reply")
         data = await self._end.receive_some(max_bytes)
-        self._answered = bool(data)
         await self._life.reach("before reply")
         if self._end.broken:
             raise trio.BrokenResourceError("the connection broke")
@@ -227,16 +251,19 @@ class NodeLife:
 
     def suffer(self, point: str) -> None:
         process = self.process
+        if self.world.over:
+            return  # a frozen task would never end
         for aim in process.aims:
             if aim.fault.point == point:
                 aim.left -= 1
                 if not aim.left:
                     process.aims.remove(aim)
+                    process.steps.update()
                     self.world.struck(aim.fault, process)
                     return
 
     def pause(self) -> bool:
-        if self.dead or self.paused:
+        if self.dead or self.paused or self.world.over:
             return False
         self.paused = True
         self.note("is paused")
@@ -252,7 +279,7 @@ class NodeLife:
             self.world.freezer.thaw(self)
 
     def kill(self) -> None:
-        if self.dead:
+        if self.dead or self.world.over:
             return
         self.note("is killed")
         self.dead = True
@@ -277,6 +304,7 @@ class NodeProcess:
         self.disk: dict[str, Any] = {}
         self.clock_wrong_ms = 0
         self.aims: list[Aim] = []
+        self.steps = StepWatch(self)
         self.reachable = trio.Event()
         """Set unless a strike has cut the node off."""
         self.reachable.set()
@@ -341,9 +369,15 @@ class NodeProcess:
     def reconnect(self) -> None:
         self.reachable.set()
 
+    def aim(self, fault: StrikeNode) -> None:
+        """Let a strike wait for its moment."""
+        self.aims.append(Aim(fault, fault.nth))
+        self.steps.update()
+
     def heal(self) -> None:
         """End all faults of the node."""
         self.aims.clear()
+        self.steps.update()
         self.clock_wrong_ms = 0
         self.reconnect()
         if self.now is not None:

@@ -74,14 +74,14 @@ class PartNode(NodeFault):
 
 @frozen
 class StrikeNode(NodeFault):
-    """The node is killed, cut off or paused at its n-th request, reply or act from then on, right before or after it."""
+    """The node is killed, cut off or paused at its n-th request, reply, step or act from then on."""
 
     for_ms: int = drawn(15_000, LASTS)
     """The time for which a killed node is down, or for which the node is cut off or paused."""
     node: int = drawn(ACTIVE, NODE)
     nth: int = drawn(1, Short(1, 20))
-    point: str = drawn("after reply", Among((*NODE_POINTS, *NODE_POINTS[-2:])))
-    harm: str = drawn("pause", Among((*NODE_HARMS, *NODE_HARMS[-1:])))
+    point: str = drawn("before step", Among((*NODE_POINTS, *NODE_POINTS[-2:] * 2)))
+    harm: str = drawn("pause", Among((*NODE_HARMS, "kill", "pause", "pause")))
 
 
 @frozen
@@ -93,7 +93,7 @@ class TurnClock(NodeFault):
 
 
 NODE_WEIGHTS: Final[Mapping[type[Fault], float]] = {
-    KillNode: 3.0, RestartNode: 0.7, PauseNode: 3.0, CutNode: 2.0, PartNode: 0.7, StrikeNode: 4.0, TurnClock: 0.3,
+    KillNode: 3.0, RestartNode: 0.7, PauseNode: 3.0, CutNode: 2.0, PartNode: 0.7, StrikeNode: 5.0, TurnClock: 0.3,
 }  # fmt: skip
 NODE_KINDS: Final = kinds(NODE_WEIGHTS)
 NODE_FAULTS: Final[tuple[type[Fault], ...]] = tuple(NODE_WEIGHTS)

@@ -92,7 +92,7 @@ class TaskFreezer(trio.abc.Instrument):
 
     def task_scheduled(self, task: trio.lowlevel.Task) -> None:
         held = self._frozen.get(task.context.get(OWNER))
-        if held is not None:
+        if held is not None and task not in held:  # another instrument may have frozen it just now
             last = _ready().pop()
             assert last is task, "Trio appends a scheduled task to its queue"
             held.append(task)
