@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -68,6 +69,8 @@ class Subject:
     """The Python function of the campaign, for the line that generates a script again."""
     unit: str
     """What `Outcome.acknowledged` counts."""
+    simpler: Callable[[Script], Iterable[Script]] = lambda script: ()
+    """Returns much simpler scripts that may fail alike. The first that does is shrunk in place of the original."""
     explains_traced: bool = False
     """True if only a traced run has an explanation."""
 
@@ -170,7 +173,19 @@ def _shrunk(failure: Failure, subject: Subject, limits: Limits, began: float) ->
 
     assert failure.script is not None
     broke = same_invariant(play, failure.invariant)
-    found = shrink(failure.script, broke, runs_max=limits.shrink_runs, seconds_max=limits.shrink_seconds)
+    until = time.monotonic() + limits.shrink_seconds
+    start = failure.script
+    try:
+        for script in islice(subject.simpler(start), limits.shrink_runs // 2):
+            if time.monotonic() >= until:
+                break
+            if broke(script) is not None:
+                start = script
+                break
+    except KeyboardInterrupt:
+        until = 0.0
+    left_s = max(0.0, until - time.monotonic())
+    found = shrink(start, broke, runs_max=max(0, limits.shrink_runs - tried), seconds_max=left_s)
     outcome = last.get(found.script)
     if outcome is None:
         return evolve(failure, shrunk=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from harness.embed.child import CHILD, Called
 from harness.embed.lookup import name_of, path_prefix
 from harness.embed.report import Failure, Report
 from harness.embed.search import Limits, Numbered, Subject, replayed, search
-from harness.faults import Script, is_users
+from harness.faults import Script, StrikeNode, is_users
 from harness.outcome import Outcome
 from harness.program.fleet import Fleet
 from harness.program.generate import generated
@@ -125,7 +125,7 @@ def application(
     program = program_of(main, name_of(main), settle_ms=round(settle_seconds * 1_000), **parts)
     given = _Given(program, parts, settle_seconds)
     began = time.monotonic()
-    subject = Subject(_name_of(main), partial(_run, program), given.line, "application", UNIT, explains_traced=True)
+    subject = Subject(_name_of(main), partial(_run, program), given.line, "application", UNIT, simpler, explains_traced=True)
     if script is not None:
         one = script if isinstance(script, Script) else script_in(Path(script).read_text())
         if not is_users(one.machine) or not one.nodes:
@@ -147,6 +147,23 @@ def application(
         return Report(subject.name, 2, 0, time.monotonic() - began, (failure,), call=subject.call, unit=UNIT)
     limits = Limits(jobs, stop_after, shrink_runs, shrink_seconds, keep, diagram)
     return search(subject, numbered, limits, began, [], seeded=True)
+
+
+STRIKES_AT: Final = (1, 2, 3, 4, 5, 6)
+
+
+def simpler(script: Script) -> Iterator[Script]:
+    """Yield scripts with one fault of the given one, the last ones first.
+
+    A strike counts requests or steps, so it hits another moment if faults before it are removed. So other counts are
+    tried, too.
+    """
+    if len(script.faults) < 2:
+        return
+    for fault in reversed(script.faults):
+        variants = [evolve(fault, nth=nth) for nth in STRIKES_AT] if isinstance(fault, StrikeNode) else [fault]
+        for each in variants:
+            yield evolve(script, faults=(each,))
 
 
 def _run(program: Program, script: Script, *, trace: bool = False) -> Outcome:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import trio
 from attrs import evolve, frozen
 
 from harness.checkers import Violation
@@ -24,6 +25,7 @@ from harness.program.node import Node
 from harness.program.process import NOTE, CallRecorder, NodeProcess, leaf
 from harness.script.checks import ScriptError
 from harness.script.names import ACTIVE
+from harness.watchdog import RunAway, watchdog
 from harness.worlds import World as WorldOfCommands
 from harness.worlds.cores.workload import Workload
 from harness.worlds.stack.members import World
@@ -37,11 +39,14 @@ Invariant: TypeAlias = Callable[[Fleet], object]
 
 NO_ERROR: Final = "main ends without an error"
 REPEATABLE: Final = "a run depends on its seed only"
+ENDS: Final = "the program lets time pass"
 SETTLES: Final = "the program settles after the faults"
 SETTLE_MS: Final = 60_000
 CHECK_US: Final = 1_000_000
 """The interval of checks of the invariants, which are also checked at each act and at each fault."""
 SETTLED_US: Final = 100_000
+BUSY_S: Final = 30.0
+"""The processor time of a run after which its program is busy without end. A usual run takes a second."""
 START_US: Final = 500_000
 """The time within which all nodes are started at the beginning of a run."""
 
@@ -130,6 +135,7 @@ class ProgramWorld(World):
             lambda: self.now / 1e6, lambda: [each.now.node for each in self.processes[1:] if each.now is not None], self._tree
         )
         self._prepared: dict[int, int] = {}
+        self._last_us = 0
         super().__init__(evolve(script, knobs=KNOBS, machine="store"), trace=trace, checkers=())
         same: Any = self
         self.nemesis: ProgramNemesis = ProgramNemesis(same)
@@ -244,10 +250,22 @@ class ProgramWorld(World):
     def _check_once(self, _: object, __: object) -> None:
         self.check()
 
+    def step(self) -> None:
+        self._last_us = self.now
+        super().step()
+
     def run(self) -> Outcome:
         with ExitStack() as stack:
             stack.enter_context(guarded())
-            return super().run()
+            stack.enter_context(watchdog(max(BUSY_S, self.script.length_ms / 1_000)))
+            try:
+                return super().run()
+            except (RunAway, trio.TrioInternalError) as error:
+                if not isinstance(error, RunAway) and not isinstance(error.__cause__, RunAway):
+                    raise
+                self.over, self._ended_at = True, self._last_us
+                self.violation = Violation(ENDS, "some task of the program is busy without end, and never sleeps or waits")
+                return self.outcome()
 
     def outcome(self) -> Outcome:
         outcome = evolve(super().outcome(), script=self._given)
@@ -289,4 +307,10 @@ def can(item: Fault | Op) -> bool:
 
 
 def world_of(program: Program) -> WorldOfCommands:
-    return evolve(WORLD, can=can, run=partial(run, program=program), machines=(program.name,))
+    return evolve(WORLD, can=can, run=partial(_explained, program=program), machines=(program.name,))
+
+
+def _explained(script: Script, program: Program, *, trace: bool = False) -> Outcome:
+    """Run a script for a command. A failing run is run again with a trace, for its explanation."""
+    outcome = run(script, program, trace=trace)
+    return outcome if trace or outcome.invariant is None else evolve(run(script, program, trace=True), trace=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -16,10 +16,14 @@ from harness.trace import Act
 class Faults:
     """Resolve each fault when it occurs: the server of a fault of the leader is the leader of that moment."""
 
-    def __init__(self, leader: Callable[[], int | None], follower: Callable[[], int | None], servers: int) -> None:
+    def __init__(
+        self, leader: Callable[[], int | None], follower: Callable[[], int | None], servers: int, nodes: Mapping[int, int]
+    ) -> None:
         self._leader = leader
         self._follower = follower
         self._servers = servers
+        self._nodes = nodes
+        """The lane of each node."""
         self._shades: list[Shade] = []
         self._aimed: list[CrashIn | When] = []
         self._healed: int | None = None
@@ -50,6 +54,9 @@ class Faults:
 
     def _lanes(self, fault: Fault) -> tuple[int, ...]:
         found = []
+        node = getattr(fault, "node", None)
+        if node in self._nodes:
+            found.append(self._nodes[node])
         for name in ("server", "source", "target"):
             server = getattr(fault, name, None)
             lane = self._leader() if server == LEADER else self._follower() if server == FOLLOWER else (server or 0) - 1
