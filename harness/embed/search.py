@@ -69,8 +69,8 @@ class Subject:
     """The Python function of the campaign, for the line that generates a script again."""
     unit: str
     """What `Outcome.acknowledged` counts."""
-    simpler: Callable[[Script], Iterable[Script]] = lambda script: ()
-    """Returns much simpler scripts that may fail alike. The first that does is shrunk in place of the original."""
+    simpler: Callable[[Script, int], Iterable[Script]] = lambda script, at_ms: ()
+    """Returns much simpler scripts that may fail alike, given a script and the time at which it fails. The first that does is shrunk in place of the original."""
     explains_traced: bool = False
     """True if only a traced run has an explanation."""
 
@@ -176,7 +176,8 @@ def _shrunk(failure: Failure, subject: Subject, limits: Limits, began: float) ->
     until = time.monotonic() + limits.shrink_seconds
     start = failure.script
     try:
-        for script in islice(subject.simpler(start), limits.shrink_runs // 2):
+        at_ms = broke(start)
+        for script in islice(subject.simpler(start, at_ms or start.length_ms), limits.shrink_runs // 2):
             if time.monotonic() >= until:
                 break
             if broke(script) is not None:

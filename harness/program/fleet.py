@@ -40,6 +40,8 @@ class Fleet:
         self._tree = tree
         self.acts: list[NodeAct] = []
         """What the nodes have reported with `Node.acts`, in the order of time."""
+        self.shared: dict[str, Any] = {}
+        """What is outside of all nodes; the same as `Node.shared`."""
         self.healed = False
         """True once all faults have ended."""
 

@@ -22,6 +22,7 @@ class NodePort(Protocol):
 
     hosts: str
     disk: dict[str, Any]
+    shared: dict[str, Any]
 
     def connect(self, hosts: str, options: dict[str, Any]) -> AbstractAsyncContextManager[RemoteSession]: ...
     async def listen(self, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]: ...
@@ -60,6 +61,8 @@ class Node:
         """Memory of the node that invariants read, as `node.state` of `Fleet.nodes`. Each start has a new one."""
         self.disk = port.disk
         """What the node keeps across its starts, as in files that it has synced."""
+        self.shared = port.shared
+        """What is outside of all nodes, such as a database that they use. Each run has a new one: `Fleet.shared`."""
 
     def __repr__(self) -> str:
         return f"<node {self.number}, start {self.start}>"

@@ -22,7 +22,7 @@ from attrs import define
 import zab
 from harness.faults import StrikeNode
 from harness.history import Event
-from harness.program.fleet import NodeAct
+from harness.program.fleet import Fleet, NodeAct
 from harness.program.forbidden import ForbiddenCall
 from harness.program.node import Node
 from harness.worlds.cores.clock import BEGINS_MS
@@ -47,6 +47,7 @@ class NodeWorld(Protocol):
 
     network: MemoryNetwork
     freezer: TaskFreezer
+    fleet: Fleet
 
     @property
     def over(self) -> bool: ...
@@ -197,6 +198,10 @@ class NodeLife:
     @property
     def disk(self) -> dict[str, Any]:
         return self.process.disk
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        return self.world.fleet.shared
 
     def connect(self, hosts: str, options: dict[str, Any]) -> AbstractAsyncContextManager[RemoteSession]:
         known = parse_hosts(self.hosts).hosts

@@ -16,7 +16,7 @@ from harness.embed.child import CHILD, Called
 from harness.embed.lookup import name_of, path_prefix
 from harness.embed.report import Failure, Report
 from harness.embed.search import Limits, Numbered, Subject, replayed, search
-from harness.faults import Script, StrikeNode, is_users
+from harness.faults import Fault, Script, StrikeNode, is_users
 from harness.outcome import Outcome
 from harness.program.fleet import Fleet
 from harness.program.generate import generated
@@ -26,6 +26,7 @@ from harness.program.world import REPEATABLE, SETTLE_MS, Invariant, Main, Progra
 from harness.run.regressions import script_in
 from harness.run.replay_line import replay_line, written
 from harness.script.nodes import NODES_MAX
+from harness.worlds.cores.nemesis import lasting_ms
 
 __all__ = ["Fleet", "Node", "application"]
 
@@ -150,20 +151,32 @@ def application(
 
 
 STRIKES_AT: Final = (1, 2, 3, 4, 5, 6)
+STRIKES_MAX: Final = 3
+EARLY_MS: Final = 3_000
+AFTER_MS: Final = 20_000
+"""The time for the consequences of a single fault."""
 
 
-def simpler(script: Script) -> Iterator[Script]:
-    """Yield scripts with one fault of the given one, the last ones first.
+def simpler(script: Script, at_ms: int) -> Iterator[Script]:
+    """Yield short scripts with one fault of the given one, which fails at `at_ms`.
 
-    A strike counts requests or steps, so it hits another moment if faults before it are removed. So other counts are
-    tried, too.
+    A strike counts requests or steps, so it hits another moment without the faults before it. So each strike is tried
+    early in a run, with several counts, and the longest ones first. Other faults keep their times.
     """
-    if len(script.faults) < 2:
+    found = [fault for fault in script.faults if fault.at <= at_ms]
+    if len(found) < 2:
         return
-    for fault in reversed(script.faults):
-        variants = [evolve(fault, nth=nth) for nth in STRIKES_AT] if isinstance(fault, StrikeNode) else [fault]
-        for each in variants:
-            yield evolve(script, faults=(each,))
+    strikes = {
+        (fault.point, fault.harm, fault.for_ms, fault.node): evolve(fault, at=min(EARLY_MS, fault.at))
+        for fault in found
+        if isinstance(fault, StrikeNode)
+    }
+    longest = sorted(strikes.values(), key=lambda fault: -fault.for_ms)
+    tried: list[Fault] = [evolve(fault, nth=nth) for nth in STRIKES_AT for fault in longest[:STRIKES_MAX]]
+    tried += [fault for fault in reversed(found) if not isinstance(fault, StrikeNode)]
+    for each in tried:
+        end_ms = each.at + lasting_ms(each) + AFTER_MS
+        yield evolve(script, faults=(each,), length_ms=min(script.length_ms, end_ms))
 
 
 def _run(program: Program, script: Script, *, trace: bool = False) -> Outcome:

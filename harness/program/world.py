@@ -184,6 +184,9 @@ class ProgramWorld(World):
         if self.program.expected and not _unexpected(error, self.program.expected):
             return True
         cause = leaf(error)
+        if isinstance(cause, RunAway):
+            self.violated(Violation(ENDS, f"node {node.number} is busy without end: {described(cause)}"))
+            return False
         what = f"node {node.number} ends with {error_words(cause)}"
         self.violated(Violation(f"{NO_ERROR}: {type(cause).__name__}", what))
         return False
