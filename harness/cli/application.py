@@ -21,7 +21,9 @@ from zab.cli.kit.verb_group import Arguments
     options.option("--servers", "The number of store servers.", options.POSITIVE, 3),
     options.option("--faults", "The most faults of a run.", options.NATURAL, 8),
     options.option("--seconds", "Virtual time until all faults end.", options.SECONDS, 60.0),
-    options.option("--settle-seconds", "Virtual time after that in which `settled` must become true.", options.SECONDS, 60.0),
+    options.option(
+        "--settle-seconds", "Virtual time after that in which `settled` must become true.", options.SECONDS, 60.0
+    ),
     options.option("--jobs", "The number of processes.", options.POSITIVE, 1),
     options.option("--stop-after", "Stop at the Nth failing run; 0: never.", options.NATURAL, 1),
     options.option("--keep", "Store the smallest script of each failure in this folder.", options.FILE, metavar="DIR"),

@@ -70,7 +70,9 @@ class Subject:
     unit: str
     """What `Outcome.acknowledged` counts."""
     simpler: Callable[[Script, int], Iterable[Script]] = lambda script, at_ms: ()
-    """Returns much simpler scripts that may fail alike, given a script and the time at which it fails. The first that does is shrunk in place of the original."""
+    """Returns much simpler scripts that may fail alike, given a script and the time at which it fails.
+
+    The first of them that does fail is shrunk in place of the original."""
     explains_traced: bool = False
     """True if only a traced run has an explanation."""
 
@@ -90,7 +92,10 @@ class Limits:
 def search(
     subject: Subject, scripts: Sequence[Numbered], limits: Limits, began: float, notes: Sequence[str], *, seeded: bool
 ) -> Report:
-    """Run all scripts, and shrink one script of each kind of failure. `seeded`: they were generated from their seeds."""
+    """Run all scripts, and shrink one script of each kind of failure.
+
+    `seeded`: the scripts were generated from their numbers.
+    """
     ran: list[Ran] = []
     failed = 0
     try:
@@ -111,9 +116,7 @@ def search(
     if not seeded:
         failures = [evolve(each, seed=None) for each in failures]
     pictures = _numbered(limits.diagram, len(failures))
-    failures = [
-        _stored(each, subject, limits.keep, picture) for each, picture in zip(failures, pictures, strict=True)
-    ]
+    failures = [_stored(each, subject, limits.keep, picture) for each, picture in zip(failures, pictures, strict=True)]
     return report(subject, ran, failures, notes, began)
 
 

@@ -67,4 +67,6 @@ class Fleet:
     def children(self, path: str) -> list[str]:
         """Return the names of the children of a node of the store, sorted; none if there is no such node."""
         below = path.rstrip("/") + "/"
-        return sorted(each[len(below) :] for each in self._tree() if each.startswith(below) and "/" not in each[len(below) :])
+        return sorted(
+            each[len(below) :] for each in self._tree() if each.startswith(below) and "/" not in each[len(below) :]
+        )

@@ -1,8 +1,8 @@
 """Calls that a simulated program must not make, because their results are not a function of the seed.
 
-While a run lasts, these calls are replaced. A call in a task of a node raises `ForbiddenCall`, which names the call, its
-line and the alternative, and ends the run, also if the program catches the error. Calls of the libraries that run the
-program (Trio, zab, logging) and calls outside of nodes work as usual. `os.urandom`, and so `uuid.uuid4` and `secrets`,
+While a run lasts, these calls are replaced. A call in a task of a node raises `ForbiddenCall`, which names the call,
+its line and the alternative, and ends the run, also if the program catches the error. Calls of the libraries that run
+the program (Trio, zab, logging) and calls outside of nodes work as usual. `os.urandom`, and so `uuid.uuid4` and `secrets`,
 are not forbidden: in a node they return bytes of a seeded generator.
 
 Modules may have imported a function by its name, so the names in all modules of the user are replaced, too.
@@ -189,15 +189,21 @@ def _patches() -> list[_Patch]:
     ]
     seeded = "node.random, or random.Random(seed) with a seed of your own"
     found.append(
-        _Patch(Random, "__init__", _guarded_without_arguments(Random.__init__, "random.Random() without a seed", seeded))
+        _Patch(
+            Random, "__init__", _guarded_without_arguments(Random.__init__, "random.Random() without a seed", seeded)
+        )
     )
     found += [_Patch(os, "urandom", _bytes(os.urandom)), _Patch(random, "_urandom", _bytes(os.urandom))]
     found += [
-        _Patch(trio.to_thread, "run_sync", _guarded(trio.to_thread.run_sync, "trio.to_thread.run_sync()", _THREAD, _OURS)),
+        _Patch(
+            trio.to_thread, "run_sync", _guarded(trio.to_thread.run_sync, "trio.to_thread.run_sync()", _THREAD, _OURS)
+        ),
         _Patch(threading.Thread, "start", _guarded(threading.Thread.start, "threading.Thread.start()", _THREAD)),
         _Patch(socket.socket, "__init__", _guarded(socket.socket.__init__, "socket.socket()", _NETWORK, _OURS)),
         _Patch(socket, "getaddrinfo", _guarded(socket.getaddrinfo, "socket.getaddrinfo()", _NETWORK, _OURS)),
-        _Patch(subprocess.Popen, "__init__", _guarded(subprocess.Popen.__init__, "subprocess.Popen()", _PROCESS, _OURS)),
+        _Patch(
+            subprocess.Popen, "__init__", _guarded(subprocess.Popen.__init__, "subprocess.Popen()", _PROCESS, _OURS)
+        ),
         _Patch(os, "system", _guarded(os.system, "os.system()", _PROCESS)),
         _Patch(os, "fork", _guarded(os.fork, "os.fork()", _PROCESS)),
     ]
@@ -215,7 +221,9 @@ def _imported() -> list[_Patch]:
     if known is not None:
         return known
     skipped = (_STANDARD | _RUNTIME) - {"__main__"}
-    by_id = {id(getattr(each.owner, each.name)): each.replacement for each in _PATCHES if not isinstance(each.owner, type)}
+    by_id = {
+        id(getattr(each.owner, each.name)): each.replacement for each in _PATCHES if not isinstance(each.owner, type)
+    }
     found = []
     for module_name, module in list(sys.modules.items()):
         if module_name.partition(".")[0] in skipped or not hasattr(module, "__dict__"):

@@ -1,7 +1,7 @@
 """Generate a script for a program from a seed: the speed of its world, and the faults of its nodes and servers.
 
-Each run has a random few of the kinds of faults, with its own weights, as in `harness.draw`. The durations suit sessions
-with timeouts of seconds, unlike those of `harness.draw`, whose runs last for seconds.
+Each run has a random few of the kinds of faults, with its own weights, as in `harness.draw`. The durations suit
+sessions with timeouts of seconds, unlike those of `harness.draw`, whose runs last for seconds.
 """
 
 from __future__ import annotations
@@ -107,7 +107,11 @@ def _faults(draw: Draw, nodes: int, most: int, length_ms: int) -> list[Fault]:
     for _ in range(draw.upto(1 + most // 3, most)):
         found.append(draw.one_of(chosen, at=at))
         # Some follow closely, so that a fault occurs during the recovery from the previous one.
-        at = draw.upto(0, length_ms - 1) if draw.chance(0.4) else min(length_ms - 1, at + draw.scale(1, length_ms // 3 + 1))
+        at = (
+            draw.upto(0, length_ms - 1)
+            if draw.chance(0.4)
+            else min(length_ms - 1, at + draw.scale(1, length_ms // 3 + 1))
+        )
     return found
 
 

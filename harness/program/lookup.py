@@ -1,6 +1,7 @@
 """Find a program by its name, `module:main`, and what its module says about it by the usual names.
 
-`invariant`, `settled` and `expected` of the module of `main` are the defaults of the arguments of `harness.application`.
+`invariant`, `settled` and `expected` of the module of `main` are the defaults of the arguments of
+`harness.application`.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def program_of(
 
 
 def _checked(main: Any) -> Main:
-    if not callable(main):
-        raise TypeError(f"main={main!r}: expected an async function of a harness.Node")
-    if not iscoroutinefunction(main) and not iscoroutinefunction(getattr(main, "__call__", None)):
-        if not isinstance(main, partial):
-            raise TypeError(f"main={getattr(main, '__name__', main)}: expected an async function of a harness.Node")
+    inner = main
+    while isinstance(inner, partial):
+        inner = inner.func
+    if not iscoroutinefunction(inner):
+        raise TypeError(f"main={getattr(main, '__name__', main)}: expected an async function of a harness.Node")
     found: Main = main
     return found
 

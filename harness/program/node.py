@@ -31,7 +31,9 @@ class NodePort(Protocol):
     def wall_ms(self) -> int: ...
 
 
-def _with_arguments_of(function: Callable[P, object]) -> Callable[[Callable[..., T]], Callable[Concatenate[Node, P], T]]:
+def _with_arguments_of(
+    function: Callable[P, object],
+) -> Callable[[Callable[..., T]], Callable[Concatenate[Node, P], T]]:
     """Let type checkers see the arguments of `function` at a method that passes them on."""
 
     def decorate(method: Callable[..., T]) -> Callable[Concatenate[Node, P], T]:

@@ -89,8 +89,8 @@ def application(
 
     main        an async function of a `harness.Node`; it runs once for each node, and again after each kill. If it
                 returns, the node has done its work. If it raises an error, the run has failed
-    invariant   a function of a `harness.Fleet`, or several: each raises an `AssertionError`, or returns False or a reason,
-                if it does not hold. They are called at each `Node.acts`, at each fault and once a virtual second
+    invariant   a function of a `harness.Fleet`, or several: each raises an `AssertionError`, or returns False or a
+                reason, if it does not hold. They are called at each `Node.acts`, at each fault and once a virtual second
     settled     a function of a `harness.Fleet` that becomes true within `settle_seconds` after the faults have ended
     expected    errors by which `main` may end: the node is started again a second later, as by a supervisor
     seconds     the virtual time until all faults end
@@ -103,11 +103,11 @@ def application(
     jobs        the number of processes; the report is the same for any number
     stop_after  end after this number of failing runs; 0: after all runs. Failures are grouped by the violated invariant
 
-    `invariant`, `settled` and `expected` are by default those of the module of `main`. A wrong argument is a `TypeError`
-    or a `ValueError` that names it, before anything runs. Ctrl-C works as in `harness.campaign`.
+    `invariant`, `settled` and `expected` are by default those of the module of `main`. A wrong argument is a
+    `TypeError` or a `ValueError` that names it, before anything runs. Ctrl-C works as in `harness.campaign`.
 
-    Within the runs, a node that reads a real clock, draws unseeded random numbers, or uses a thread, a socket or another
-    process fails with an error that names the call and its line.
+    Within the runs, a node that reads a real clock, draws unseeded random numbers, or uses a thread, a socket or
+    another process fails with an error that names the call and its line.
     """
     if os.environ.get(CHILD):
         raise Called
@@ -126,7 +126,9 @@ def application(
     program = program_of(main, name_of(main), settle_ms=round(settle_seconds * 1_000), **parts)
     given = _Given(program, parts, settle_seconds)
     began = time.monotonic()
-    subject = Subject(_name_of(main), partial(_run, program), given.line, "application", UNIT, simpler, explains_traced=True)
+    subject = Subject(
+        _name_of(main), partial(_run, program), given.line, "application", UNIT, simpler, explains_traced=True
+    )
     if script is not None:
         one = script if isinstance(script, Script) else script_in(Path(script).read_text())
         if not is_users(one.machine) or not one.nodes:
@@ -137,7 +139,12 @@ def application(
         (
             number,
             generated(
-                number, machine=program.name, nodes=nodes, servers=servers, faults=faults, length_ms=round(seconds * 1_000)
+                number,
+                machine=program.name,
+                nodes=nodes,
+                servers=servers,
+                faults=faults,
+                length_ms=round(seconds * 1_000),
             ),
         )
         for number in range(seed, seed + runs)
@@ -172,7 +179,7 @@ def simpler(script: Script, at_ms: int) -> Iterator[Script]:
         if isinstance(fault, StrikeNode)
     }
     longest = sorted(strikes.values(), key=lambda fault: -fault.for_ms)
-    tried: list[Fault] = [evolve(fault, nth=nth) for nth in STRIKES_AT for fault in longest[:STRIKES_MAX]]
+    tried: list[Fault] = [evolve(fault, nth=nth) for fault in longest[:STRIKES_MAX] for nth in STRIKES_AT]
     tried += [fault for fault in reversed(found) if not isinstance(fault, StrikeNode)]
     for each in tried:
         end_ms = each.at + lasting_ms(each) + AFTER_MS
@@ -198,7 +205,7 @@ def _difference(program: Program, script: Script) -> str | None:
             return f"two runs with seed {script.seed} differ: act {number} is first ({first}), then ({second})"
     if (one.events, one.at_ms, len(acts)) != (other.events, other.at_ms, len(again)):
         return (
-            f"two runs with seed {script.seed} differ after {min(len(acts), len(again))} equal acts: the program depends"
-            " on something that is kept from one run to the next, such as a global variable, or on addresses in memory"
+            f"two runs with seed {script.seed} differ after {min(len(acts), len(again))} equal acts: the program"
+            " depends on something that is kept from one run to the next, such as a global variable, or on addresses in memory"
         )
     return None

@@ -1,13 +1,16 @@
-"""The world stack with a program of the user: store servers as shipped, and the nodes of the program as their clients."""
+"""The world stack with a program of the user: store servers as shipped, and nodes of the program as their clients."""
 
 from __future__ import annotations
 
 import linecache
+import signal
+import threading
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, TypeAlias
 
 import trio
@@ -25,7 +28,7 @@ from harness.program.node import Node
 from harness.program.process import NOTE, CallRecorder, NodeProcess, leaf
 from harness.script.checks import ScriptError
 from harness.script.names import ACTIVE
-from harness.watchdog import RunAway, watchdog
+from harness.watchdog import RunAway
 from harness.worlds import World as WorldOfCommands
 from harness.worlds.cores.workload import Workload
 from harness.worlds.stack.members import World
@@ -128,11 +131,15 @@ class ProgramLiveness:
 class ProgramWorld(World):
     def __init__(self, script: Script, program: Program, *, trace: bool = False) -> None:
         if not script.nodes:
-            raise ScriptError(f"script.nodes: {program.name} is a program, which needs nodes; `application` generates such")
+            raise ScriptError(
+                f"script.nodes: {program.name} is a program, which needs nodes; `application` generates such"
+            )
         self.program = program
         self._given = script
         self.fleet = Fleet(
-            lambda: self.now / 1e6, lambda: [each.now.node for each in self.processes[1:] if each.now is not None], self._tree
+            lambda: self.now / 1e6,
+            lambda: [each.now.node for each in self.processes[1:] if each.now is not None],
+            self._tree,
         )
         self._prepared: dict[int, int] = {}
         self._last_us = 0
@@ -184,9 +191,6 @@ class ProgramWorld(World):
         if self.program.expected and not _unexpected(error, self.program.expected):
             return True
         cause = leaf(error)
-        if isinstance(cause, RunAway):
-            self.violated(Violation(ENDS, f"node {node.number} is busy without end: {described(cause)}"))
-            return False
         what = f"node {node.number} ends with {error_words(cause)}"
         self.violated(Violation(f"{NO_ERROR}: {type(cause).__name__}", what))
         return False
@@ -260,15 +264,36 @@ class ProgramWorld(World):
     def run(self) -> Outcome:
         with ExitStack() as stack:
             stack.enter_context(guarded())
-            stack.enter_context(watchdog(max(BUSY_S, self.script.length_ms / 1_000)))
+            stack.enter_context(self._ended_if_busy(max(BUSY_S, self.script.length_ms / 1_000)))
             try:
                 return super().run()
             except (RunAway, trio.TrioInternalError) as error:
                 if not isinstance(error, RunAway) and not isinstance(error.__cause__, RunAway):
                     raise
                 self.over, self._ended_at = True, self._last_us
-                self.violation = Violation(ENDS, "some task of the program is busy without end, and never sleeps or waits")
                 return self.outcome()
+
+    @contextmanager
+    def _ended_if_busy(self, seconds: float) -> Iterator[None]:
+        """End the run after this processor time. If the program does not let it end, break into the program."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def strike(_: int, __: FrameType | None) -> None:
+            if self.violation is None and not self.over:
+                words = "some task of the program is busy without end, and never sleeps or waits"
+                self.violated(Violation(ENDS, words))
+            else:
+                raise RunAway(f"still busy after {seconds:g} s of processor time")
+
+        before = signal.signal(signal.SIGVTALRM, strike)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds / 2)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
 
     def outcome(self) -> Outcome:
         outcome = evolve(super().outcome(), script=self._given)

@@ -1,6 +1,7 @@
 """Faults of nodes: the processes of a user's program, which are clients of the store (`harness.program`).
 
-Nodes have the numbers 1, 2 and so on; `active` is the node that has reported the last act. The durations suit sessions with timeouts of seconds.
+Nodes have the numbers 1, 2 and so on. `active` is the node that has reported the last act. The durations suit sessions
+with timeouts of seconds.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import os
 import random
 import secrets
@@ -141,6 +141,12 @@ async def spins(node: harness.Node) -> None:
         await trio.lowlevel.checkpoint()
 
 
+async def loops(node: harness.Node) -> None:
+    await trio.sleep(0.1)
+    while True:
+        pass
+
+
 async def names(node: harness.Node) -> None:
     """Report random names that the library makes deterministic."""
     node.acts("names", uuid.uuid4().hex, secrets.token_hex(4), os.urandom(2), node.random.random())
@@ -168,7 +174,7 @@ FORBIDDEN: dict[str, Callable[[], Any]] = {
     "time.perf_counter()": lambda: time.perf_counter(),
     "time.sleep()": lambda: time.sleep(0),
     "time.localtime()": lambda: time.localtime(),
-    "datetime.datetime.now()": lambda: datetime.datetime.now(),
+    "datetime.datetime.now()": lambda: dt.datetime.now(),
     "datetime.date.today()": lambda: date.today(),
     "random.random()": lambda: random.random(),
     "random.randint()": lambda: randint(1, 6),

@@ -17,7 +17,11 @@ class Faults:
     """Resolve each fault when it occurs: the server of a fault of the leader is the leader of that moment."""
 
     def __init__(
-        self, leader: Callable[[], int | None], follower: Callable[[], int | None], servers: int, nodes: Mapping[int, int]
+        self,
+        leader: Callable[[], int | None],
+        follower: Callable[[], int | None],
+        servers: int,
+        nodes: Mapping[int, int],
     ) -> None:
         self._leader = leader
         self._follower = follower
