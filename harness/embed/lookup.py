@@ -77,8 +77,8 @@ def callable_named(name: str) -> Callable[..., Any]:
         )
     if "<" in path:
         raise NoMachine(
-            f"{name}: a class or function inside a function has no name outside of it; replay it from Python, with"
-            " harness.replay or harness.application"
+            f"{name}: a class inside a function has no name outside of it; use harness.replay in Python, or"
+            " harness.application for a program"
         )
     module, cut_short = _imported(module_name)
     return _class_in(module, module_name, path, cut_short)

@@ -2,8 +2,8 @@
 
 While a run lasts, these calls are replaced. A call in a task of a node raises `ForbiddenCall`, which names the call,
 its line and the alternative, and ends the run, also if the program catches the error. Calls of the libraries that run
-the program (Trio, zab, logging) and calls outside of nodes work as usual. `os.urandom`, and so `uuid.uuid4` and `secrets`,
-are not forbidden: in a node they return bytes of a seeded generator.
+the program (Trio, zab, logging) and calls outside of nodes work as usual. `os.urandom`, and so `uuid.uuid4` and
+`secrets`, are not forbidden: in a node they return bytes of a seeded generator.
 
 Modules may have imported a function by its name, so the names in all modules of the user are replaced, too.
 """

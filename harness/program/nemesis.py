@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from harness import faults
 from harness.program.process import NodeProcess
@@ -91,4 +91,3 @@ class ProgramNemesis(Nemesis):
         faults.StrikeNode: _at_node(_aim),
         faults.TurnClock: _at_node(_turn_clock),
     }
-    KINDS: Final = frozenset(INJECTIONS)

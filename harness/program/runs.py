@@ -90,7 +90,7 @@ def application(
     main        an async function of a `harness.Node`; it runs once for each node, and again after each kill. If it
                 returns, the node has done its work. If it raises an error, the run has failed
     invariant   a function of a `harness.Fleet`, or several: each raises an `AssertionError`, or returns False or a
-                reason, if it does not hold. They are called at each `Node.acts`, at each fault and once a virtual second
+                reason, if it does not hold. It is called at each `Node.acts`, at each fault and once a virtual second
     settled     a function of a `harness.Fleet` that becomes true within `settle_seconds` after the faults have ended
     expected    errors by which `main` may end: the node is started again a second later, as by a supervisor
     seconds     the virtual time until all faults end
@@ -206,6 +206,7 @@ def _difference(program: Program, script: Script) -> str | None:
     if (one.events, one.at_ms, len(acts)) != (other.events, other.at_ms, len(again)):
         return (
             f"two runs with seed {script.seed} differ after {min(len(acts), len(again))} equal acts: the program"
-            " depends on something that is kept from one run to the next, such as a global variable, or on addresses in memory"
+            " depends on something that is kept from one run to the next, such as a global variable,"
+            " or on addresses in memory"
         )
     return None

@@ -129,6 +129,9 @@ class ProgramLiveness:
 
 
 class ProgramWorld(World):
+    processes: list[NodeProcess]
+    """The nodes, indexed by number. Index 0 is a placeholder."""
+
     def __init__(self, script: Script, program: Program, *, trace: bool = False) -> None:
         if not script.nodes:
             raise ScriptError(
@@ -148,7 +151,6 @@ class ProgramWorld(World):
         self.nemesis: ProgramNemesis = ProgramNemesis(same)
         self.call_recorder = CallRecorder(self)
         self.processes = [NodeProcess(self, number) for number in range(script.nodes + 1)]
-        """The nodes, indexed by number. Index 0 is a placeholder."""
 
     def life(self, server: Server) -> StoreLife:
         return StoreLife(server, self._prepared)

@@ -58,7 +58,7 @@ class Faults:
 
     def _lanes(self, fault: Fault) -> tuple[int, ...]:
         found = []
-        node = getattr(fault, "node", None)
+        node: int = getattr(fault, "node", -1)
         if node in self._nodes:
             found.append(self._nodes[node])
         for name in ("server", "source", "target"):
