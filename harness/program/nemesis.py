@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from attrs import evolve
+
 from harness import faults
 from harness.program.process import NodeProcess
+from harness.script.names import ACTIVE
 from harness.worlds.cores.injection import Injection, Injector, Undo, done
 from harness.worlds.cores.nemesis import Nemesis
 
@@ -65,12 +68,25 @@ def _turn_clock(_: Injector, process: NodeProcess, fault: faults.TurnClock) -> U
 
 
 class ProgramNemesis(Nemesis):
+    def inject(self, fault: faults.Fault, _: object) -> None:
+        super().inject(self._with_number(fault), _)
+
+    def _with_number(self, fault: faults.Fault) -> faults.Fault:
+        """Return the fault with the number of its node, also if it names the active one."""
+        world: Any = self.world
+        process: NodeProcess | None = None
+        if isinstance(fault, faults.NodeFault) and fault.at_node == ACTIVE:
+            process = world.process_of(ACTIVE)
+        named: Any = fault
+        return fault if process is None else evolve(named, node=process.number)
+
     def strike(self, fault: faults.StrikeNode, process: NodeProcess) -> None:
         """Inject a strike at its moment, in a task of the node."""
         life = process.now
         if life is None:
             return
         self.hit(fault)
+        self.world.record(0, "struck", 0, fault)
         life.note(f"is struck {fault.point}: {fault.harm}")
         if fault.harm == "kill":
             process.kill(fault.for_ms)

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
-from harness.faults import FOLLOWER, LEADER, CrashIn, Fault, When
+from harness.faults import FOLLOWER, LEADER, CrashIn, Fault, StrikeNode, When
 from harness.report.diagram.picture import Shade
 from harness.script.writing import describe_item
 from harness.trace import Act
@@ -40,8 +40,12 @@ class Faults:
             fault: Any = what
             if isinstance(fault, CrashIn | When):
                 self._aimed.append(fault)
-            else:
+            elif not isinstance(fault, StrikeNode):
                 self._shades.append(Shade(at, at + _lasts_us(fault), self._lanes(fault), describe_item(fault)))
+
+        elif verb == "struck":
+            struck: Any = what
+            self._shades.append(Shade(at, at + _lasts_us(struck), self._lanes(struck), describe_item(struck)))
 
     def reach(self, at: int, server: int, moment: str) -> None:
         """Shade a fault that waits for this moment, now that a server has reached it."""
