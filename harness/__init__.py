@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from harness.program.runs import application
 
 __all__ = ["Fleet", "Model", "Node", "Report", "application", "campaign", "replay"]
+_OF_PROGRAMS = ("Fleet", "Node", "application")
 
 
 def __getattr__(name: str) -> object:
     """Load the runtime on first use: code that only reads scripts does not need it."""
     if name in __all__:
-        from harness.embed import runs
-        from harness.program import runs as programs
+        if name in _OF_PROGRAMS:
+            from harness.program import runs as programs
 
-        return getattr(programs if name in programs.__all__ else runs, name)
+            return getattr(programs, name)
+        from harness.embed import runs
+
+        return getattr(runs, name)
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

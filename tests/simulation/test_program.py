@@ -320,14 +320,14 @@ def test_needless_faults_are_removed() -> None:
     program = Program("x:worker", programs.worker, (programs.in_order,))
     outcome = run(script, program)
     assert outcome.invariant == "in_order"
-    small = shrink(script, same_invariant(lambda each: run(each, program), "in_order"), runs_max=60).script
+    small = shrink(script, same_invariant(lambda each: run(each, program), "in_order"), runs_max=25).script
     assert [type(fault) for fault in small.faults] == [StrikeNode]
 
 
 def test_bug_is_found_shrunk_and_explained(tmp_path: Path) -> None:
     picture = tmp_path / "run.html"
     how: dict[str, Any] = {"invariant": programs.in_order, "seconds": 40}
-    report = harness.application(programs.worker, **how, keep=tmp_path, diagram=picture, shrink_seconds=20, runs=30)
+    report = harness.application(programs.worker, **how, keep=tmp_path, diagram=picture, shrink_seconds=8, seed=6, runs=2)
     failure = report.failure
     assert failure is not None
     assert failure.script is not None
