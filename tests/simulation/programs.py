@@ -21,6 +21,7 @@ import trio
 
 import harness
 import zab
+from zab.recipes import Lock
 
 SESSION_MS = 6_000
 
@@ -92,6 +93,16 @@ async def writer(node: harness.Node) -> None:
             else:
                 node.acts("done", number)
             await trio.sleep(1)
+
+
+async def holder(node: harness.Node) -> None:
+    """Work while a lock of `zab.recipes` is held."""
+    async with node.session(timeout_ms=SESSION_MS) as session:
+        while True:
+            async with Lock(session, "/lock").hold() as held:
+                while True:
+                    node.acts("job", held.token)
+                    await trio.sleep(0.5)
 
 
 async def fails(node: harness.Node) -> None:

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -327,7 +328,9 @@ def test_needless_faults_are_removed() -> None:
 def test_bug_is_found_shrunk_and_explained(tmp_path: Path) -> None:
     picture = tmp_path / "run.html"
     how: dict[str, Any] = {"invariant": programs.in_order, "seconds": 40}
-    report = harness.application(programs.worker, **how, keep=tmp_path, diagram=picture, shrink_seconds=8, seed=6, runs=2)
+    report = harness.application(
+        programs.worker, **how, keep=tmp_path, diagram=picture, shrink_seconds=8, seed=6, runs=2
+    )
     failure = report.failure
     assert failure is not None
     assert failure.script is not None
@@ -342,6 +345,27 @@ def test_bug_is_found_shrunk_and_explained(tmp_path: Path) -> None:
     again = harness.application(programs.worker, **how, script=failure.kept)
     assert again.failure is not None
     assert again.failure.what == failure.what
+
+
+def test_bug_of_a_recipe_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that does not cancel the block of a holder without a connection, and the shipped one."""
+
+    @asynccontextmanager
+    async def careless(*_: object) -> AsyncIterator[None]:
+        yield
+
+    def ran() -> Outcome:
+        how: dict[str, Any] = {
+            "nodes": 2,
+            "seconds": 25,
+            "invariants": (programs.in_order,),
+            "expected": (zab.ZabError,),
+        }
+        return played(programs.holder, [CutNode(5_000, 15_000, 0)], **how)[0]
+
+    assert ran().valid
+    monkeypatch.setattr("zab.recipes.lock.holding", careless)
+    assert ran().invariant == "in_order"
 
 
 def test_number_of_jobs_does_not_change_the_report() -> None:
