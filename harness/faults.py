@@ -101,6 +101,17 @@ from harness.script.names import (
     WRITES,
     is_users,
 )
+from harness.script.nodes import (
+    NODE_FAULTS,
+    CutNode,
+    KillNode,
+    NodeFault,
+    PartNode,
+    PauseNode,
+    RestartNode,
+    StrikeNode,
+    TurnClock,
+)
 from harness.script.script import OPS, Knobs, Script, Timing
 from harness.script.workload import (
     Ask,
@@ -118,16 +129,17 @@ from harness.script.workload import (
 
 __all__ = [
     "ACKS", "BROKER_OPS", "CHANGES", "CONTROLLER", "DEEDS", "DISK_ERRORS", "DURABILITIES", "FAULTS", "FOLLOWER",
-    "JOINING", "LEADER", "LOSSES", "MACHINES", "MANNERS", "MOMENTS", "OFFSETS", "OPS", "PARTITION_OPS", "READS", "SAYS",
-    "SHAPES", "TRUNCATIONS", "UNCLEAN", "WITH_BROKERS", "WRITES", "AllowUnclean", "Apart", "Ask", "Balance", "Barrier",
-    "Blackout", "BounceBroker", "BreakDisk", "CancelMove", "ClockDrift", "ClockFreeze", "ClockSkew", "ClockStep",
-    "ClockStrobe", "Clog", "CommitPositions", "Connect", "Consume", "Crash", "CrashAll", "CrashIn", "CreateTopic",
-    "CutBroker", "CutLinks", "Deaf", "Delay", "DeleteRecords", "DeleteTopic", "Depart", "DoubleLinks", "ElectPreferred",
-    "FailDisk", "Fault", "Flaky", "FlipBit", "FullDisk", "GrowTopic", "Invoke", "Isolate", "JoinGroup", "KillBroker",
-    "Knobs", "Leave", "LoseController", "LoseDisk", "LoseFsync", "LosePower", "LoseStore", "Loss", "MisdirectRecord",
-    "OldDisk", "OneWay", "Op", "Overflow", "PartBrokers", "Partition", "Pause", "PauseBroker", "Produce", "Reassign",
-    "Reconfigure", "Reorder", "Replication", "Resign", "Restart", "RollingRestart", "Script", "Setting", "SlowBroker",
-    "SlowDisk", "SlowStore", "Snapshot", "Split", "Step", "StrikeWrite", "Swizzle", "ThrottleReplica", "Timing",
-    "Transact", "Vanish", "When", "WipeBroker", "Write", "is_users",
+    "JOINING", "LEADER", "LOSSES", "MACHINES", "MANNERS", "MOMENTS", "NODE_FAULTS", "OFFSETS", "OPS", "PARTITION_OPS",
+    "READS", "SAYS", "SHAPES", "TRUNCATIONS", "UNCLEAN", "WITH_BROKERS", "WRITES", "AllowUnclean", "Apart", "Ask",
+    "Balance", "Barrier", "Blackout", "BounceBroker", "BreakDisk", "CancelMove", "ClockDrift", "ClockFreeze",
+    "ClockSkew", "ClockStep", "ClockStrobe", "Clog", "CommitPositions", "Connect", "Consume", "Crash", "CrashAll",
+    "CrashIn", "CreateTopic", "CutBroker", "CutLinks", "CutNode", "Deaf", "Delay", "DeleteRecords", "DeleteTopic",
+    "Depart", "DoubleLinks", "ElectPreferred", "FailDisk", "Fault", "Flaky", "FlipBit", "FullDisk", "GrowTopic",
+    "Invoke", "Isolate", "JoinGroup", "KillBroker", "KillNode", "Knobs", "Leave", "LoseController", "LoseDisk",
+    "LoseFsync", "LosePower", "LoseStore", "Loss", "MisdirectRecord", "NodeFault", "OldDisk", "OneWay", "Op",
+    "Overflow", "PartBrokers", "PartNode", "Partition", "Pause", "PauseBroker", "PauseNode", "Produce", "Reassign",
+    "Reconfigure", "Reorder", "Replication", "Resign", "Restart", "RestartNode", "RollingRestart", "Script", "Setting",
+    "SlowBroker", "SlowDisk", "SlowStore", "Snapshot", "Split", "Step", "StrikeNode", "StrikeWrite", "Swizzle",
+    "ThrottleReplica", "Timing", "Transact", "TurnClock", "Vanish", "When", "WipeBroker", "Write", "is_users",
 ]
 # fmt: on

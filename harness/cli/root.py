@@ -24,6 +24,7 @@ _TABLE: Final = {
     "check": ("check", "check a stored history of clients"),
     "worlds": ("worlds", "list the worlds and what each supports; compare one script in all of them"),
     "fuzz": ("fuzz", "run many scripts and collect failures; with --output as a stored campaign"),
+    "application": ("application", "run a program of your own, in several instances, under faults"),
     "analyze": ("stored", "analyse a stored campaign, and write its report"),
     "report": ("stored", "write the report of an analysed campaign again"),
     "compare": ("stored", "list what changed from one campaign to another"),
@@ -148,6 +149,7 @@ def zab_harness() -> None:
     and store every run:      zab-harness fuzz --runs 100000 --output found
     A report of these:        zab-harness analyze found
     Your own state machine:   zab-harness fuzz --machine examples.bank:Bank --runs 200
+    Your own program:         zab-harness application examples.fleet:main --runs 100
     The smallest failure:     zab-harness shrink --seed 42
     Crashes at disk calls:    zab-harness crash-points --machine store
     Test the checkers:        zab-harness mutants

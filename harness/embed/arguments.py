@@ -12,7 +12,7 @@ from harness.faults import Script
 from harness.script.checks import SERVERS_MAX, check
 
 VOTERS_MAX: Final = SERVERS_MAX - JOINERS
-LEAST: Final = {"runs": 1, "length_ms": 1, "jobs": 1}
+LEAST: Final = {"nodes": 1, "runs": 1, "length_ms": 1, "jobs": 1}
 """The least values of numbers. The default is 0."""
 
 
@@ -41,11 +41,12 @@ def check_paths(*, keep: object = None, diagram: object = None) -> None:
         raise ValueError(f"diagram={str(diagram)!r}: there is no folder {folder}")
 
 
-def check_seconds(given: object) -> None:
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise TypeError(f"shrink_seconds={given!r}: expected a number of seconds")
-    if not given >= 0:
-        raise ValueError(f"shrink_seconds={given!r}: expected 0 or more")
+def check_seconds(shrink_seconds: object, **others: object) -> None:
+    for name, given in {"shrink_seconds": shrink_seconds, **others}.items():
+        if isinstance(given, bool) or not isinstance(given, int | float):
+            raise TypeError(f"{name}={given!r}: expected a number of seconds")
+        if not given >= 0:
+            raise ValueError(f"{name}={given!r}: expected 0 or more")
 
 
 def check_script(given: object) -> None:

@@ -45,13 +45,8 @@ class NoMachine(ScriptError):
 @cache
 def system_named(name: str) -> SystemUnderTest:
     """Import the module, and return the system under test of this name."""
+    machine = callable_named(name)
     module_name, _, path = name.partition(":")
-    if not module_name or not path:
-        raise NoMachine(f"--machine {name!r}: expected module:Class, such as examples.bank:Bank")
-    if "<" in path:
-        raise NoMachine(f"{name}: a class inside a function has no name outside of it; use harness.replay in Python")
-    module, cut_short = _imported(module_name)
-    machine = _class_in(module, module_name, path, cut_short)
     if isinstance(machine, type):
         _check_methods(name, machine)
     try:
@@ -70,6 +65,23 @@ def system_named(name: str) -> SystemUnderTest:
     except TypeError as error:
         where = f"{REQUESTS} is looked for in {path}, in {module_name} and in the model"
         raise NoMachine(f"{name}: {error} ({where})") from error
+
+
+@cache
+def callable_named(name: str) -> Callable[..., Any]:
+    """Import the module, and return its class or function of this name."""
+    module_name, _, path = name.partition(":")
+    if not module_name or not path:
+        raise NoMachine(
+            f"--machine {name!r}: expected module:Class, such as examples.bank:Bank, or module:main for a program"
+        )
+    if "<" in path:
+        raise NoMachine(
+            f"{name}: a class inside a function has no name outside of it; use harness.replay in Python, or"
+            " harness.application for a program"
+        )
+    module, cut_short = _imported(module_name)
+    return _class_in(module, module_name, path, cut_short)
 
 
 def _check_methods(name: str, machine: object) -> None:
@@ -98,13 +110,18 @@ def shell_prefix(machine: object, **given: object) -> str | None:
 
     It cannot find a machine inside a function, or a part that does not have its usual name.
     """
+    usual = parts_of(machine)
+    if any(part is not None and part is not usual[name] for name, part in given.items()):
+        return None
+    return path_prefix(machine)
+
+
+def path_prefix(machine: object) -> str | None:
+    """Return what a shell command needs before it to import the machine or the program; None if nothing suffices."""
     module = sys.modules.get(getattr(machine, "__module__", ""))
     path = getattr(machine, "__qualname__", "<none>")
     file = getattr(module, "__file__", None)
     if module is None or file is None or "<" in path:
-        return None
-    usual = parts_of(machine)
-    if any(part is not None and part is not usual[name] for name, part in given.items()):
         return None
     name = name_of(machine).partition(":")[0]
     root = Path(file).resolve().parents[name.count(".") + (Path(file).name == "__init__.py")]

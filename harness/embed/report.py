@@ -52,12 +52,16 @@ class Report:
     machine: str
     runs: int
     requests: int
-    """The acknowledged requests of all runs."""
+    """The acknowledged requests, or the acts of nodes, of all runs."""
     seconds: float
     failures: tuple[Failure, ...] = ()
     """One for each violated invariant, in the order of their first runs."""
     notes: tuple[str, ...] = ()
     unknown: tuple[Unknown, ...] = ()
+    call: str = "campaign"
+    """The function that made the report."""
+    unit: str = "request acknowledged"
+    """What `requests` counts."""
 
     @property
     def failure(self) -> Failure | None:
@@ -92,7 +96,7 @@ class Report:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        numbers = f"{counted(self.runs, 'run')}, {counted(self.requests, 'request')} acknowledged, {self.seconds:.1f} s"
+        numbers = f"{counted(self.runs, 'run')}, {_counted(self.requests, self.unit)}, {self.seconds:.1f} s"
         if self.valid:
             yield f"{self.machine} valid: {numbers}"
         for place, failure in enumerate(self.failures):
@@ -101,14 +105,14 @@ class Report:
             yield f"{self.machine} VIOLATED: {failure.invariant}"
             yield f"  {failure.what}"
             yield f"({numbers if failure.runs == 1 else f'{failure.runs} of {numbers}'})"
-            yield from _how_to_see(failure)
+            yield from _how_to_see(failure, self.call)
         if self.unknown and not self.failures:
             yield f"{self.machine} UNKNOWN in {len(self.unknown)} of {counted(self.runs, 'run')}"
             yield f"({numbers})"
         for each in self.unknown:
             yield f"UNKNOWN with seed {each.seed}: {each.what}"
         if self.unknown and not self.failures:
-            yield _again(self.unknown[0].seed)
+            yield _again(self.unknown[0].seed, self.call)
         yield from self.notes
 
 
@@ -121,7 +125,7 @@ def _as_json(each: Failure | Unknown) -> dict[str, object]:
     }
 
 
-def _how_to_see(failure: Failure) -> Iterator[str]:
+def _how_to_see(failure: Failure, call: str) -> Iterator[str]:
     if failure.explanation:
         yield ""
         yield failure.explanation
@@ -143,8 +147,13 @@ def _how_to_see(failure: Failure) -> Iterator[str]:
     if failure.diagram is not None:
         yield f"The picture: {failure.diagram.resolve().as_uri()}"
     if failure.seed is not None:
-        yield _again(failure.seed)
+        yield _again(failure.seed, call)
 
 
-def _again(seed: int) -> str:
-    return f"The whole run again, with the same arguments: campaign(..., seed={seed}, runs=1)"
+def _again(seed: int, call: str) -> str:
+    return f"The whole run again, with the same arguments: {call}(..., seed={seed}, runs=1)"
+
+
+def _counted(number: int, unit: str) -> str:
+    word, _, rest = unit.partition(" ")
+    return f"{counted(number, word)} {rest}".rstrip()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 from attrs import evolve, frozen
 
@@ -19,33 +16,14 @@ from harness.embed.arguments import check_numbers, check_paths, check_script, ch
 from harness.embed.child import CHILD, Called
 from harness.embed.lookup import name_of, parts_of, shell_prefix, without_model
 from harness.embed.model import MODEL, REQUESTS, STATE, Make, Model, SystemUnderTest, system_of
-from harness.embed.report import Failure, Report, Unknown
+from harness.embed.report import Failure, Report
+from harness.embed.search import Limits, Numbered, Subject, replayed, search
 from harness.embed.world import run
 from harness.faults import MACHINES, Script
-from harness.outcome import Outcome
-from harness.report.diagram import page, read
-from harness.report.summary import summary
 from harness.run.plan import Plan
 from harness.run.regressions import script_in
 from harness.run.replay_line import replay_line, written
-from harness.run.runner import spread
-from harness.run.tally import grouped
 from harness.script.names import is_users
-from harness.scripts import dumps
-from harness.shrink import same_invariant, shrink
-
-
-@frozen
-class _Ran:
-    """The part of an outcome that the report needs. It is sent between processes."""
-
-    number: int
-    script: Script
-    acknowledged: int
-    unknown: bool
-    invariant: str | None
-    what: str
-    explanation: str
 
 
 @frozen
@@ -143,28 +121,8 @@ def campaign(
         explanation = violation.explanation if isinstance(violation, roundtrip.LocalViolation) else ""
         local = Failure(violation.invariant, violation.what, None, None, explanation=explanation)
         return Report(name, 0, 0, time.monotonic() - began, (local,), tuple(notes))
-    ran: list[_Ran] = []
-    failed = 0
-    try:
-        with closing(spread(partial(_ran, system), scripts, jobs)) as results:
-            for done in results:
-                ran.append(done)
-                _progress(began, f"{len(ran)} of {len(scripts)} runs")
-                failed += done.invariant is not None
-                if stop_after and failed >= stop_after:
-                    break
-    except KeyboardInterrupt:
-        _progress(began, "")
-        print(f"interrupted after {len(ran)} of {len(scripts)} runs", file=sys.stderr)
-        print(_report(name, ran, _failures(ran), notes, began), file=sys.stderr)
-        raise
-    failures = [_shrunk(each, system, shrink_runs, shrink_seconds, began) for each in _failures(ran)]
-    _progress(began, "")
-    if script is not None:
-        failures = [evolve(each, seed=None) for each in failures]
-    pictures = _numbered(diagram, len(failures))
-    failures = [_stored(each, given, name, keep, picture) for each, picture in zip(failures, pictures, strict=True)]
-    return _report(name, ran, failures, notes, began)
+    limits = Limits(jobs, stop_after, shrink_runs, shrink_seconds, keep, diagram)
+    return search(_subject(given, machine), scripts, limits, began, notes, seeded=script is None)
 
 
 def replay(
@@ -185,18 +143,14 @@ def replay(
     check_paths(diagram=diagram)
     check_script(script)
     given = _system(machine, model, requests, state)
-    system = given.system
-    name = getattr(machine, "__name__", type(machine).__name__)
     began = time.monotonic()
-    outcome = run(_loaded(script, system.name), system, trace=diagram is not None)
-    one = _as_ran(outcome.script.seed, outcome)
     file = None if isinstance(script, Script) else Path(script)
-    line = given.line(outcome.script, file)
-    failures = [evolve(each, seed=None, replay=line) for each in _failures([one])]
-    if diagram is not None:
-        _draw(Path(diagram), outcome, name, line)
-        failures = [evolve(each, diagram=Path(diagram)) for each in failures]
-    return _report(name, [one], failures, [], began)
+    return replayed(_subject(given, machine), _loaded(script, given.system.name), file, diagram, began)
+
+
+def _subject(given: _Given, machine: Make) -> Subject:
+    name = getattr(machine, "__name__", type(machine).__name__)
+    return Subject(name, partial(run, system=given.system), given.line, "campaign", "request acknowledged")
 
 
 def _system(machine: Make, model: object, requests: object, state: object) -> _Given:
@@ -222,104 +176,5 @@ def _loaded(script: Script | str | Path, name: str) -> Script:
     return evolve(one, machine=name)
 
 
-def _report(name: str, ran: Sequence[_Ran], failures: Sequence[Failure], notes: Sequence[str], began: float) -> Report:
-    return Report(
-        name,
-        len(ran),
-        sum(each.acknowledged for each in ran),
-        time.monotonic() - began,
-        tuple(failures),
-        tuple(notes),
-        tuple(Unknown(each.number, each.what) for each in ran if each.unknown),
-    )
-
-
-def _failures(ran: Sequence[_Ran]) -> list[Failure]:
-    """Return a failure for each violated invariant, with the script of its first run."""
-    failed = [each for each in ran if each.invariant is not None]
-    return [
-        Failure(one.invariant or "", one.what, one.script, one.number, runs, explanation=one.explanation)
-        for one, runs in grouped(failed, lambda each: each.invariant)
-    ]
-
-
-# -- runs ------------------------------------------------------------------------------------------------
-
-Numbered: TypeAlias = tuple[int, Script]
-
-
-def _ran(system: SystemUnderTest, numbered: Numbered) -> _Ran:
-    number, script = numbered
-    return _as_ran(number, run(script, system=system))
-
-
-def _as_ran(number: int, outcome: Outcome) -> _Ran:
-    names = ("acknowledged", "unknown", "invariant", "what", "explanation")
-    return _Ran(number, outcome.script, *(getattr(outcome, name) for name in names))
-
-
 def _generated(plan: Plan) -> list[Numbered]:
     return [(plan.base + number, plan.script(number)) for number in range(plan.runs)]
-
-
-# -- a failure -----------------------------------------------------------------------------------------
-
-
-def _shrunk(failure: Failure, system: SystemUnderTest, runs_max: int, seconds_max: float, began: float) -> Failure:
-    """Return the failure of the smallest script that was found in time."""
-    tried = 0
-    last: dict[Script, Outcome] = {}
-
-    def play(script: Script) -> Outcome:
-        nonlocal tried
-        tried += 1
-        _progress(began, f"shrinking the failure, {tried} tries")
-        outcome = run(script, system=system)
-        if outcome.invariant == failure.invariant:
-            last[script] = outcome
-        return outcome
-
-    assert failure.script is not None
-    found = shrink(failure.script, same_invariant(play, failure.invariant), runs_max=runs_max, seconds_max=seconds_max)
-    outcome = last.get(found.script)
-    if outcome is None:
-        return evolve(failure, shrunk=True)
-    return evolve(failure, what=outcome.what, script=found.script, explanation=outcome.explanation, shrunk=True)
-
-
-def _stored(failure: Failure, given: _Given, name: str, keep: str | Path | None, picture: Path | None) -> Failure:
-    """Store the script and draw the run, if requested, and add the line that replays it."""
-    assert failure.script is not None
-    file = None if keep is None else _kept(Path(keep), name, failure.script)
-    line = given.line(failure.script, file)
-    if picture is not None:
-        _draw(picture, run(failure.script, system=given.system, trace=True), name, line)
-    return evolve(failure, replay=line, kept=file, diagram=picture)
-
-
-def _draw(path: Path, outcome: Outcome, name: str, line: str) -> None:
-    assert outcome.trace is not None
-    lines = summary(outcome, read(outcome.trace, outcome.script.servers))
-    title = f"{name} is valid" if outcome.valid else f"{name}: {outcome.invariant or 'unknown'}"
-    path.write_text(page(outcome, line, title=title, summary=tuple(each.strip() for each in lines)))
-
-
-def _numbered(path: str | Path | None, count: int) -> list[Path | None]:
-    """Return the paths of the pictures: run.html, run-2.html, ..."""
-    if path is None:
-        return [None] * count
-    first = Path(path)
-    return [first if number == 1 else first.with_stem(f"{first.stem}-{number}") for number in range(1, count + 1)]
-
-
-def _kept(folder: Path, name: str, script: Script) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{script.seed}.json"
-    path.write_text(dumps(script))
-    return path
-
-
-def _progress(began: float, words: str) -> None:
-    if sys.stderr.isatty() and time.monotonic() - began > 2:
-        sys.stderr.write(f"\r\x1b[K{words}")
-        sys.stderr.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.faults import Fault
+from harness.faults import Fault, NodeFault
 from harness.outcome import Outcome
 from harness.report.diagram.picture import Picture, Shade
 from harness.script.writing import describe_item
@@ -20,7 +20,9 @@ def summary(outcome: Outcome, picture: Picture) -> tuple[str, ...]:
     for at, server, verb, _, what in outcome.trace.acts:
         writer.add(at, server, verb, what)
     lines = writer.lines
-    if outcome.valid:
+    if outcome.valid and outcome.script.nodes:
+        lines.append(f"{outcome.at_ms:>6} ms  all invariants hold: {counted(outcome.acknowledged, 'act')} of the nodes")
+    elif outcome.valid:
         lines.append(
             f"{outcome.at_ms:>6} ms  all servers are equal: {counted(outcome.committed, 'transaction')}, with all"
             f" {outcome.acknowledged} acknowledged writes"
@@ -60,7 +62,8 @@ class _Writer:
     def _fault(self, at: int, fault: Fault) -> None:
         self._struck = at
         shade = next((each for each in self._shades if each.begin == at), None)
-        servers = [] if shade is None else [str(lane + 1) for lane in shade.lanes]
+        lanes = () if shade is None or isinstance(fault, NodeFault) else shade.lanes
+        servers = [str(lane + 1) for lane in lanes]
         target = f" (server {' and '.join(servers)})" if servers else ""
         self._say(at, f"a fault: {describe_item(fault)}{target}")
         if shade is not None:

@@ -1,6 +1,8 @@
-"""The world of a script: one of the harness's own, or the stack with a machine of the user."""
+"""The world of a script: one of the harness's own, or the stack with a machine or a program of the user."""
 
 from __future__ import annotations
+
+from inspect import iscoroutinefunction
 
 from harness.script.checks import ScriptError
 from harness.script.names import is_users
@@ -13,6 +15,10 @@ def world_for(machine: str, name: str | None = None) -> World:
         return world(name or WORLDS[0])
     if name not in (None, "stack"):
         raise ScriptError(f"the world {name} cannot run {machine}: your own machine runs in the world stack")
-    from harness.embed.lookup import world_of  # it loads the runtime, which other machines do not need
+    from harness.embed import lookup  # it loads the runtime, which other machines do not need
 
-    return world_of(machine)
+    if not iscoroutinefunction(lookup.callable_named(machine)):
+        return lookup.world_of(machine)
+    from harness.program import lookup as programs
+
+    return programs.world_named(machine)

@@ -13,6 +13,7 @@ import attrs
 
 from harness.script.checks import ScriptError, Senseless, check, fields
 from harness.script.faults import FAULTS, Fault
+from harness.script.nodes import NODE_FAULTS
 from harness.script.script import OPS, Script
 from harness.script.workload import Op
 
@@ -22,7 +23,7 @@ CHANGES: Final[dict[int, str]] = {
 }
 """The changes of the meaning of a script, by version."""
 VERSION: Final = max(CHANGES)
-LATER: Final = ("groups", "weights", "constants")
+LATER: Final = ("groups", "weights", "constants", "nodes")
 """Fields without which a script keeps the form that it had before they existed."""
 
 # -- to JSON ---------------------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ def _object(data: object, where: str) -> dict[str, Any]:
 
 def _record(cls: type, data: object, where: str) -> Any:
     given = _object(data, where)
-    kinds: dict[type, tuple[type, ...]] = {Fault: FAULTS, Op: OPS}
+    kinds: dict[type, tuple[type, ...]] = {Fault: (*FAULTS, *NODE_FAULTS), Op: OPS}
     if cls in kinds:
         by_name = {kind.__name__: kind for kind in kinds[cls]}
         kind = given.pop("kind", None)

@@ -29,6 +29,8 @@ from harness.script.names import (
     MACHINES,
     MANNERS,
     MOMENTS,
+    NODE_HARMS,
+    NODE_POINTS,
     PARTS,
     READS,
     SHAPES,
@@ -39,6 +41,7 @@ from harness.script.names import (
     WITH_BROKERS,
     is_users,
 )
+from harness.script.nodes import NODES_MAX, NodeFault
 from harness.script.script import Knobs, Script
 from harness.script.workload import Invoke, Op, Reconfigure, Step, Write, request_bytes
 from zab.core.ensemble import Group, Role, Server, faults
@@ -57,7 +60,8 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "knob": tuple(attribute.name for attribute in attrs.fields(Knobs)), "change": CHANGES,
     "op": tuple(op for op in OPERATIONS if op != "multi"), "mode": MODES, "watch": WATCHES, "way": WAYS, "acks": ACKS,
     "durability": DURABILITIES, "truncation": TRUNCATIONS, "reads": READS, "unclean": UNCLEAN, "library": LIBRARIES,
-    "ends": ENDS, "fate": FATES, "part": PARTS, "edge": EDGES, "strike": STRIKES,
+    "ends": ENDS, "fate": FATES, "part": PARTS, "edge": EDGES, "strike": STRIKES, "point": NODE_POINTS,
+    "harm": NODE_HARMS,
 }  # fmt: skip
 """The allowed words of each field that has such a list."""
 
@@ -129,6 +133,8 @@ def check(script: Script) -> None:
     if (script.machine in WITH_BROKERS) != (0 < script.brokers <= BROKERS_MAX):
         machines = " or ".join(WITH_BROKERS)
         raise Senseless("script.brokers", f"expected from 1 to {BROKERS_MAX} if the machine is {machines}, else 0")
+    if not (script.nodes == 0 or (is_users(script.machine) and script.nodes <= NODES_MAX)):
+        raise Senseless("script.nodes", f"expected at most {NODES_MAX}, and 0 unless the machine is module:main")
     if not 1 <= script.length_ms <= INTEGER_MAX:
         raise Senseless("script.length_ms", f"{script.length_ms} is not from 1 to {INTEGER_MAX}")
     for place in ("timing", "knobs"):
@@ -155,6 +161,8 @@ def check(script: Script) -> None:
         if item.at > script.length_ms:
             raise Senseless(f"{where}.at", f"the run ends at {script.length_ms}")
         check_item(item, where)
+        if isinstance(item, NodeFault) and item.at_node > script.nodes:
+            raise Senseless(f"{where}.node", f"there is no node {item.at_node}; the script has {script.nodes}")
         _check_servers(item, servers, where)
         target = getattr(item, "target", None)
         if target is not None and target == getattr(item, "source", None) and script.servers > 1:

@@ -104,6 +104,16 @@ STRIKES: Final = ("crash", "cut", "expire")
 """The faults of a broker at its write. crash: its process ends; cut: it cannot reach the store; expire: it cannot reach
 the store until its session expires."""
 
+NODE_POINTS: Final = ("before request", "after request", "before reply", "before step", "after act")
+"""The moments of the fault `StrikeNode`. before reply: a reply is lost if the node is cut off; before step: a task of
+the program is about to continue, for example because it has slept, or has a reply; after act: the node has reported an
+act."""
+
+ACTIVE: Final = 0
+"""The node that has reported the last act, if any runs; else the first one that runs."""
+
+NODE_HARMS: Final = ("kill", "cut", "pause")
+
 UNCLEAN: Final = ("allowed", "forbidden")
 
 

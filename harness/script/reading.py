@@ -26,14 +26,15 @@ from attrs import evolve, frozen
 from harness.script.checks import CHOICES, SERVER_FIELDS, ScriptError, Senseless, check, check_field, check_item
 from harness.script.constants import CONSTANTS, Drawn
 from harness.script.faults import FAULTS, Fault
-from harness.script.names import MACHINES
+from harness.script.names import ACTIVE, MACHINES
+from harness.script.nodes import NODE_FAULTS
 from harness.script.script import OPS, Knobs, Script, Timing
 from harness.script.workload import Op, Step
-from harness.script.writing import NAMES, key, phrase
+from harness.script.writing import NAME_OF_ACTIVE, NAMES, key, phrase
 
-KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *OPS)}
+KINDS: Final[dict[str, type]] = {phrase(kind): kind for kind in (*FAULTS, *NODE_FAULTS, *OPS)}
 SERVERS: Final = {name: number for number, name in NAMES.items()}
-TOPOLOGY: Final = ("seed", "voters", "observers", "groups", "weights", "machine", "brokers", "length")
+TOPOLOGY: Final = ("seed", "voters", "observers", "groups", "weights", "machine", "brokers", "nodes", "length")
 _TOKEN: Final = re.compile(r'\s*(?:,\s*)?(#.*|"(?:[^"\\]|\\.)*"|[|+=]|[^\s",|+=]+|\S)')
 _DIGITS_MAX: Final = 19
 _STEP: Final = re.compile(r"script\.(\w+)(?:\[(\d+)\])?(?:\.(\w+))?")
@@ -306,6 +307,8 @@ def _fields(line: Line, kind: type) -> dict[str, Any]:
             put(line.take(""), choice, word)
         elif "groups" in names and (word == "|" or _is_server(word)):
             put(token, "groups", _groups(line))
+        elif "node" in names and "node" not in made and (word == NAME_OF_ACTIVE or word.isdecimal()):
+            put(token, "node", _value(line, "node"))
         elif "server" in names and _is_server(word):
             put(token, "server", _value(line, "server"))
         else:
@@ -322,6 +325,8 @@ def _value(line: Line, name: str) -> Any:
         if not _is_server(token.text):
             raise token.error(f"expected a server (leader, follower or its number), not {token.text!r}")
         return SERVERS[token.text] if token.text in SERVERS else _integer(token)
+    if name == "node" and line.skip(NAME_OF_ACTIVE):
+        return ACTIVE
     if name in CHOICES:
         token = line.take(f"one of {', '.join(CHOICES[name])}")
         if token.text not in CHOICES[name]:

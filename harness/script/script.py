@@ -102,6 +102,8 @@ class Script:
     machine: str = "list"
     brokers: int = 0
     """The number of brokers, if the machine has any."""
+    nodes: int = 0
+    """The number of nodes, if the machine is a program of the user (`harness.program`)."""
     length_ms: int = 3_000
     timing: Timing = field(factory=Timing)
     knobs: Knobs = field(factory=Knobs)

@@ -11,11 +11,15 @@ import attrs
 from harness.script.checks import CHOICES, SERVER_FIELDS, fields
 from harness.script.faults import Fault
 from harness.script.names import FOLLOWER, LEADER, MACHINES
+from harness.script.nodes import NodeFault
 from harness.script.script import Knobs, Script, Timing
 from harness.script.workload import Op, Step
 
 NAMES: Final[dict[int | None, str]] = {LEADER: "leader", FOLLOWER: "follower", None: "anyone"}
 """The names of servers that have no number."""
+
+NAME_OF_ACTIVE: Final = "active"
+"""The name of `ACTIVE`, the node that has reported the last act."""
 
 KEYS: Final = {"for_ms": "for", "down_ms": "down", "source": "from", "target": "to"}
 """The fields that have another name in text. Others lose the unit in their name; it follows the number."""
@@ -42,6 +46,7 @@ def describe(script: Script) -> str:
         "weights": " ".join(map(str, script.weights)),
         "machine": script.machine if script.machine != MACHINES[0] else "",
         "brokers": script.brokers,
+        "nodes": script.nodes,
         "length": f"{script.length_ms} ms",
         "timing": _differences(script.timing, Timing()),
         "knobs": _differences(script.knobs, Knobs()),
@@ -70,9 +75,12 @@ def _words(item: Any) -> str:
             continue
         if name == "client":
             named.append(f"client {value}")
+        elif name == "node":
+            named.insert(0, str(value) if value else NAME_OF_ACTIVE)
         elif name == "server":
             who = NAMES.get(value, str(value))
-            named.append(f"server {who}") if hasattr(item, "client") else named.insert(0, who)
+            beside = hasattr(item, "client") or isinstance(item, NodeFault)
+            named.append(f"server {who}") if beside else named.insert(0, who)
         elif name in CHOICES:
             named.append(quoted(value))
         elif name == "request":

@@ -13,6 +13,7 @@ from typing import Any, Final
 import trio
 from attrs import field, frozen
 
+from zab.client.client_protocol import ClientProtocol
 from zab.client.connection_failures import ConnectionOver, handshake_failure
 from zab.client.hosts import shown
 from zab.core.argument_names import checks_arguments
@@ -104,11 +105,17 @@ async def shake_hands(stream: trio.abc.Stream) -> None:
 
 @frozen
 class Outside:
-    """The environment of a client: name resolution, connections and randomness. A simulation provides its own."""
+    """The environment of a client. A simulation provides its own.
+
+    addresses, dial  name resolution, and connections
+    random           the order of servers, and the lengths of pauses
+    protocol         makes the protocol of a session, which a simulation may observe
+    """
 
     addresses: Callable[[str, int], Awaitable[list[Address]]] = addresses_of
     dial: Callable[[Address, ssl.SSLContext | None, int], Awaitable[trio.abc.Stream]] = dial
     random: Random = field(factory=Random)
+    protocol: Callable[..., ClientProtocol] = ClientProtocol
 
 
 OUTSIDE: Final = Outside()

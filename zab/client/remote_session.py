@@ -12,7 +12,6 @@ import trio
 
 from zab.client.calls import Call
 from zab.client.chroot import fields_below, path_below, path_out_of, value_out_of
-from zab.client.client_protocol import ClientProtocol
 from zab.client.client_settings import DEFAULT_CLIENT, ClientSettings
 from zab.client.connect_arguments import check_arguments, checked_auth
 from zab.client.connection_failures import Unreachable
@@ -67,7 +66,7 @@ class RemoteSession(Session):
         self.id = 0
         self.timeout_ms = timeout_ms
         self._settings = settings
-        self._protocol = ClientProtocol(self, self._watch_manager, settings, timeout_ms)
+        self._protocol = outside.protocol(self, self._watch_manager, settings, timeout_ms)
         if reattach is not None:
             self._protocol.granted.take_over(*reattach)
         self.connector = Connector(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import evolve
 
-from harness.faults import FOLLOWER, LEADER, CrashIn, Fault, When
+from harness.faults import FOLLOWER, LEADER, CrashIn, Fault, StrikeNode, When
 from harness.report.diagram.picture import Shade
 from harness.script.writing import describe_item
 from harness.trace import Act
@@ -16,10 +16,18 @@ from harness.trace import Act
 class Faults:
     """Resolve each fault when it occurs: the server of a fault of the leader is the leader of that moment."""
 
-    def __init__(self, leader: Callable[[], int | None], follower: Callable[[], int | None], servers: int) -> None:
+    def __init__(
+        self,
+        leader: Callable[[], int | None],
+        follower: Callable[[], int | None],
+        servers: int,
+        nodes: Mapping[int, int],
+    ) -> None:
         self._leader = leader
         self._follower = follower
         self._servers = servers
+        self._nodes = nodes
+        """The lane of each node."""
         self._shades: list[Shade] = []
         self._aimed: list[CrashIn | When] = []
         self._healed: int | None = None
@@ -32,8 +40,12 @@ class Faults:
             fault: Any = what
             if isinstance(fault, CrashIn | When):
                 self._aimed.append(fault)
-            else:
+            elif not isinstance(fault, StrikeNode):
                 self._shades.append(Shade(at, at + _lasts_us(fault), self._lanes(fault), describe_item(fault)))
+
+        elif verb == "struck":
+            struck: Any = what
+            self._shades.append(Shade(at, at + _lasts_us(struck), self._lanes(struck), describe_item(struck)))
 
     def reach(self, at: int, server: int, moment: str) -> None:
         """Shade a fault that waits for this moment, now that a server has reached it."""
@@ -50,6 +62,9 @@ class Faults:
 
     def _lanes(self, fault: Fault) -> tuple[int, ...]:
         found = []
+        node: int = getattr(fault, "node", -1)
+        if node in self._nodes:
+            found.append(self._nodes[node])
         for name in ("server", "source", "target"):
             server = getattr(fault, name, None)
             lane = self._leader() if server == LEADER else self._follower() if server == FOLLOWER else (server or 0) - 1

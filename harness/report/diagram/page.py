@@ -48,12 +48,16 @@ def page(outcome: Outcome, rerun: str, *, title: str = "", summary: tuple[str, .
 
 def _numbers(outcome: Outcome) -> str:
     made, epochs = counted(outcome.committed, "transaction"), counted(outcome.elections, "epoch")
+    if outcome.script.nodes:
+        return f"{counted(outcome.acknowledged, 'act')} of the nodes; {made} committed in {epochs}."
     return f"{made} committed in {epochs}; all servers equal in the end."
 
 
 def _facts(outcome: Outcome, picture: Picture, led: int) -> str:
     acts = len(picture.events)
     facts = [counted(outcome.script.voters, "voter"), f"{outcome.at_ms} ms of virtual time", counted(acts, "event")]
+    if outcome.script.nodes:
+        facts.insert(0, counted(outcome.script.nodes, "node"))
     if outcome.script.observers:
         facts.insert(1, counted(outcome.script.observers, "observer"))
     if not outcome.valid and acts:

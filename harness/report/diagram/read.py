@@ -18,6 +18,8 @@ ACTS_MAX: Final = 30_000
 """The most acts of a picture. More would make the page slow; the last ones are drawn."""
 UNDER_WAY_US: Final = 60_000
 """A message that was sent within this time before the end may still be under way, not lost."""
+CLIENTS: Final = ("client", "node")
+"""The verbs of clients of the store. A node is a client that is a process of the user's program."""
 SILENT: Final = ("saved", "receives from", "fault", "heals", "violation")
 """The acts that are no events of the picture: they are drawn in another form, or not at all."""
 
@@ -33,9 +35,10 @@ class _Reader:
         self.acts = acts
         self.end = acts[-1][0] if acts else 0
         seen = max([servers, *(act[1] for act in acts)])
-        clients = sorted({act[3] for act in acts if act[2] == "client"})
+        clients = sorted({act[3] for act in acts if act[2] in CLIENTS})
+        self._client_name = {act[3]: f"{act[2]} {act[3]}" for act in acts if act[2] in CLIENTS}
         self.lanes = [Lane(f"server {sid}", True) for sid in range(1, seen + 1)]
-        self.lanes += [Lane(f"client {number}", False) for number in clients]
+        self.lanes += [Lane(self._client_name[number], False) for number in clients]
         self._client_lane = {number: seen + place for place, number in enumerate(clients)}
         self.servers = seen
         self.events: list[Event] = []
@@ -48,7 +51,7 @@ class _Reader:
         self._calls: dict[int, tuple[int, int]] = {}
         """The invocation event and the server's lane of each open call, by call."""
         self.bands = _Bands(seen)
-        self.faults = Faults(self.bands.leader, self.bands.follower, seen)
+        self.faults = Faults(self.bands.leader, self.bands.follower, seen, self._client_lane)
 
     def picture(self, omitted: int) -> Picture:
         for number, act in enumerate(self.acts):
@@ -69,9 +72,9 @@ class _Reader:
         at, server, verb, other, what = act
         self.bands.add(act)
         if not server:
-            if verb == "client" and drawn:
+            if verb in CLIENTS and drawn:
                 self._client(at, other, what)
-            elif verb != "client":
+            elif verb not in CLIENTS:
                 self.faults.add(act)
             return
         if verb == "comes to":
@@ -160,9 +163,11 @@ class _Reader:
                 words = f"{event} {path}"
             case SessionEvent(state=state, server=server):
                 words = f"{state} at {server}" if state == "connected" else state
+            case str():
+                words = what
             case _:
                 words = type(what).__name__
-        self.events.append(Event(at, lane, "clients", words, f"client {client}: {brief(what)}"))
+        self.events.append(Event(at, lane, "clients", words, f"{self._client_name[client]}: {brief(what)}"))
         number = len(self.events) - 1
         if isinstance(what, Invoke | Invoked):
             self.messages.append(Message(lane, what.server - 1, number, number, False, "clients", words))

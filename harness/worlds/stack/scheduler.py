@@ -1,6 +1,6 @@
-"""Makes Trio's order of tasks a function of a seed, and freezes the tasks of paused processes.
+"""Makes Trio's order of tasks a function of a seed, freezes the tasks of paused processes, and keeps virtual time.
 
-Both need private parts of Trio, which are used in this module only.
+All need private parts of Trio, which are used in this module only.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import inf
 from typing import Any, Final
 
 import trio
+import trio.testing
 from trio._core import _run
 
 _SWITCH: Final = "_ALLOW_DETERMINISTIC_SCHEDULING"
@@ -40,6 +42,21 @@ def ordered_by(seed: str) -> Iterator[None]:
     finally:
         setattr(inside, _SWITCH, switch)
         chance.setstate(before)
+
+
+def virtual_clock() -> trio.testing.MockClock:
+    """Return Trio's mock clock that jumps when every task waits. It never reads the real clock, which saves time."""
+    clock: Any = trio.testing.MockClock(autojump_threshold=0)
+    inside: Any = _run
+
+    def jump() -> None:
+        wait_s = inside.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline() - clock._virtual_base
+        if 0 < wait_s < inf:
+            clock._virtual_base += wait_s
+
+    clock.current_time = lambda: clock._virtual_base
+    clock._autojump = jump
+    return clock  # type: ignore[no-any-return]
 
 
 class TaskFreezer(trio.abc.Instrument):
@@ -75,7 +92,7 @@ class TaskFreezer(trio.abc.Instrument):
 
     def task_scheduled(self, task: trio.lowlevel.Task) -> None:
         held = self._frozen.get(task.context.get(OWNER))
-        if held is not None:
+        if held is not None and task not in held:  # another instrument may have frozen it just now
             last = _ready().pop()
             assert last is task, "Trio appends a scheduled task to its queue"
             held.append(task)

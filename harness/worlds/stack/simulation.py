@@ -16,7 +16,6 @@ from math import inf
 from typing import Any, Final, cast
 
 import trio
-import trio.testing
 
 from harness.checkers import Checker, Violation
 from harness.checkers.service import NoCrash
@@ -27,7 +26,7 @@ from harness.worlds.common import Budget, BudgetExceeded, Common, violation_of
 from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.disks import Crashed
 from harness.worlds.stack.checked_machine import RequestCheck
-from harness.worlds.stack.scheduler import TaskFreezer, ordered_by
+from harness.worlds.stack.scheduler import TaskFreezer, ordered_by, virtual_clock
 from zab.core.zxid import ServerId, Zxid
 from zab.net.memory_network import MemoryNetwork
 from zab.net.wakeup import Wakeup
@@ -123,7 +122,7 @@ class Simulation(Common[Any]):
             stack.enter_context(redirected_log("zab", logging.ERROR, self._logged))
             stack.enter_context(ordered_by(str(self.script.seed)))
             stack.enter_context(interrupts_bare())
-            clock = trio.testing.MockClock(autojump_threshold=0)
+            clock = virtual_clock()
             # Ctrl-C is delivered between two steps: in one of the many destructors here it would be lost.
             trio.run(self._main, clock=clock, restrict_keyboard_interrupt_to_checkpoints=True)
         return self.outcome()

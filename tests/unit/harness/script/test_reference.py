@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from harness.faults import FAULTS, OPS, Ask, Knobs, Reconfigure, Step, Timing
+from harness.faults import FAULTS, NODE_FAULTS, OPS, Ask, Knobs, Reconfigure, Step, Timing
 from harness.script.checks import CHOICES
 from harness.script.constants import CONSTANTS
 from harness.script.names import MOMENTS
@@ -36,19 +36,19 @@ def row(kind: type) -> str:
 
 
 def test_every_kind_has_its_row() -> None:
-    missing = [row(kind) for kind in (*FAULTS, *OPS) if row(kind) not in PAGE]
+    missing = [row(kind) for kind in (*FAULTS, *NODE_FAULTS, *OPS) if row(kind) not in PAGE]
     assert not missing, "rows that the page lacks:\n" + "\n".join(missing)
 
 
 def test_the_page_has_no_row_of_a_kind_that_is_not_there() -> None:
     rows = re.findall(r"^\| `(.+?)` \|", PAGE, re.MULTILINE)
-    known = {describe_item(example(kind)) for kind in (*FAULTS, *OPS)}
+    known = {describe_item(example(kind)) for kind in (*FAULTS, *NODE_FAULTS, *OPS)}
     assert [each for each in rows if each not in known] == []
 
 
 def test_every_word_to_choose_from_is_named() -> None:
     said = set(re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", PAGE, flags=re.MULTILINE | re.DOTALL)))
-    for name in ("loss", "error", "does", "shape", "manner", "change"):
+    for name in ("loss", "error", "does", "shape", "manner", "change", "point", "harm"):
         assert set(CHOICES[name]) <= said, name
     for moment in MOMENTS:
         assert moment in said or moment.rsplit(" ", 1)[0] + " …" in said, moment
