@@ -172,7 +172,7 @@ def test_log_of_another_topic_id_stays_and_blocks_leadership(tmp_path: Path) -> 
             written = right.decode().partition("topic_id: ")[2]
             assert str(file.parent) in said
             assert f"topic_id: {written} into" in said
-            assert f"belongs to topic B{written[1:]} according to" in said
+            assert f"has topic id B{written[1:]} in its" in said
             await made.stop(1)
             file.write_bytes(right)
             broker = await made.start(1)
