@@ -25,6 +25,7 @@ from replica.core.groups.group_messages import (
     NO_GENERATION,
     Ask,
     Commit,
+    CommitInTransaction,
     Committed,
     GroupIdentity,
     Heartbeat,
@@ -144,7 +145,7 @@ class GroupReplies:
     def requested(self, ticket: Ticket, ask: Ask, now: int) -> None:
         if (name := _group_of(ask)) is None or (group := self._group(name)) is None:
             return
-        identity = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
+        identity = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit | CommitInTransaction) else None
         group.static |= identity is not None and identity.instance is not None
         refused, granted = None, False
         if identity is not None and not group.static and identity.member:
@@ -233,7 +234,7 @@ class GroupReplies:
                     group.disturbed = True
                 elif (member := group.members.get(identity.member)) is not None:
                     member.renewed_min = now
-            case Commit(identity), Committed(errors) if errors:
+            case Commit(identity) | CommitInTransaction(identity), Committed(errors) if errors:
                 error = next((each for each in errors.values() if each in REFUSALS), E.NONE)
                 if error is not E.NONE or E.NONE in errors.values():
                     self._judge(request, group, identity, error)
@@ -347,7 +348,7 @@ class GroupReplies:
 
 def _group_of(ask: Ask) -> str | None:
     match ask:
-        case Join(identity) | Sync(identity) | Heartbeat(identity) | Commit(identity):
+        case Join(identity) | Sync(identity) | Heartbeat(identity) | Commit(identity) | CommitInTransaction(identity):
             return identity.group
         case Leave(name):
             return name
