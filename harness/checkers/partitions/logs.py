@@ -209,7 +209,7 @@ class Logs:
     def _check_missing(self, broker: int, copy: Copy, truth: Truth, offset: int) -> None:
         """Check an offset without a record. After an unclean election the records that the cleaner read are unknown."""
         compacted = copy.key.where.topic in COMPACTED
-        if compacted and (truth.fork != -1 or offset >= len(truth.committed)):
+        if compacted and truth.fork != -1:
             return
         gone = truth.committed[offset] if offset < len(truth.committed) else GONE
         if not compacted or (gone.value and not self._may_be_removed(copy, truth, offset)):

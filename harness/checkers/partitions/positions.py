@@ -242,8 +242,10 @@ class Positions:
         one whose marker is committed, but was not acknowledged to the transaction coordinator, which sends it again.
         """
         refused = shown is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        if not refused and (not ask.stable or isinstance(shown, ErrorCode)):
+            return
         found = self.led(broker, ask.group)
-        if found is None or not (refused or ask.stable) or (isinstance(shown, ErrorCode) and not refused):
+        if found is None:
             return
         copy, truth = found
         if truth.fork != -1 or truth.lost:
@@ -277,6 +279,12 @@ class Positions:
         transactions = self._replicas.ledger(truth).transactions
         return next((at for at in pending.values() if (made := transactions[at]) and made.committed is None), None)
 
+    def doubtful(self, group: str) -> bool:
+        """Return whether the group's positions may have gone back legally."""
+        truths = self._replicas.truths.items()
+        lost = any(key.where.topic == OFFSETS_TOPIC and truth.fork != -1 for key, truth in truths)
+        return lost or group in self._outdated
+
     # -- the records of a position -------------------------------------------------------------------------
 
     def _counts(self, truth: Truth, place: int) -> bool:
@@ -290,8 +298,12 @@ class Positions:
 
     def _newest(self, truth: Truth, key: bytes, position: OffsetAndMetadata) -> int | None:
         """Return the offset of the position's newest record, of one that counts if there is any, or None."""
-        places = list(_places(truth, key, position))
-        return next((at for at in places if self._counts(truth, at)), places[0] if places else None)
+        newest = None
+        for place in _places(truth, key, position):
+            if self._counts(truth, place):
+                return place
+            newest = place if newest is None else newest
+        return newest
 
     def _expired(self, truth: Truth, key: bytes, retention_ms: int) -> int:
         """Return the offset of the deletion of a position's last record, if that was old enough then, or else -1."""
@@ -305,7 +317,7 @@ class Positions:
                 deleted = place
         return deleted
 
-    # -- after the run -------------------------------------------------------------------------------------
+    # -- in the end ----------------------------------------------------------------------------------------
 
     def final(self, group: str, where: TopicPartition) -> int | None:
         """Return the group's offset at the end, by the committed records; None if it has none."""
@@ -318,14 +330,6 @@ class Positions:
                 if record.key == key and self._counts(truth, place):
                     return _position_in(record).offset if record.value else None
         return None
-
-    def doubtful(self, group: str) -> bool:
-        """Return whether the group's positions may have gone back legally."""
-        truths = self._replicas.truths.items()
-        lost = any(key.where.topic == OFFSETS_TOPIC and truth.fork != -1 for key, truth in truths)
-        return lost or group in self._outdated
-
-    # -- in the end ----------------------------------------------------------------------------------------
 
     def unsettled(self) -> str | None:
         """Return a message unless the leader of each offsets partition with commits serves its groups."""
