@@ -321,15 +321,22 @@ class Positions:
 
     def final(self, group: str, where: TopicPartition) -> int | None:
         """Return the group's offset at the end, by the committed records; None if it has none."""
+        counting = (record for at, record, truth in self._changes(group, where) if self._counts(truth, at))
+        newest = next(counting, None)
+        return _position_in(newest).offset if newest is not None and newest.value else None
+
+    def deleted(self, group: str, where: TopicPartition) -> bool:
+        """Return whether the group's offset was ever deleted, because it was old."""
+        return any(not record.value for _, record, _ in self._changes(group, where))
+
+    def _changes(self, group: str, where: TopicPartition) -> Iterator[tuple[int, Record, Truth]]:
+        """Yield the committed records of a position with their offsets, the newest first."""
         key = _key(group, where)
-        for key_of, truth in self._replicas.truths.items():
-            if key_of.where.topic != OFFSETS_TOPIC:
-                continue
-            for place in range(len(truth.committed) - 1, -1, -1):
-                record = truth.committed[place]
-                if record.key == key and self._counts(truth, place):
-                    return _position_in(record).offset if record.value else None
-        return None
+        for truth in self._replicas.truths.values():
+            if truth.key.where.topic == OFFSETS_TOPIC:
+                for at in range(len(truth.committed) - 1, -1, -1):
+                    if truth.committed[at].key == key:
+                        yield at, truth.committed[at], truth
 
     def unsettled(self) -> str | None:
         """Return a message unless the leader of each offsets partition with commits serves its groups."""

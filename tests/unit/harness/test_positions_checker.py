@@ -660,3 +660,4 @@ def test_final_position_is_the_newest_that_counts(records: list[Record], offset:
     scenario.truth.committed = records
     scenario.adds(TopicPartition("data", 0)).committed = [position(SECOND)]
     assert scenario.positions.final("g", WHERE) == offset
+    assert scenario.positions.deleted("g", WHERE) is (position(None) in records)

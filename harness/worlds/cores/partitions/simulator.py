@@ -179,12 +179,19 @@ class PartitionsSimulator(ControllerSimulator):
         return with_transactions(made, self.journal)
 
     def _add_final_positions(self) -> None:
-        """Add the positions at the end to the history, as the committed records have them."""
-        moment = self.journal.moment()
+        """Add the positions at the end to the history, as the committed records have them.
+
+        Positions that were deleted because they were old are removed from the history.
+        """
+        journal, positions = self.journal, self.checkers.positions
+        moment = journal.moment()
         for name, (group, where) in self.positions.items():
-            offset = self.checkers.positions.final(group, where)
-            shown = NOWHERE if offset is None else offset
-            self.journal.positions.append(PositionReply(name, shown, True, moment, moment))
+            if positions.deleted(group, where):
+                journal.forget(name)
+            else:
+                offset = positions.final(group, where)
+                shown = NOWHERE if offset is None else offset
+                journal.positions.append(PositionReply(name, shown, True, moment, moment))
 
     # -- for the checkers of replication -----------------------------------------------------------------
 
