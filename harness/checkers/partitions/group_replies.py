@@ -7,6 +7,7 @@ rebalance, it judges none.
     requested(ticket, ask, now)    before the coordinator handles a request
     answered(ticket, reply, now)   when the coordinator replies
     ticked(now)                    after the coordinator has handled the timers that were due
+    removed(group)                 when the coordinator has removed an empty group
 
 A term of a coordinator ends when another broker may have served its partition. The model then forgets the group,
 because a new coordinator restarts the sessions of all members.
@@ -187,6 +188,13 @@ class GroupReplies:
                     group.former.add(ident)
                     del group.members[ident]
             self._overdue(name, group, now)
+
+    def removed(self, name: str) -> None:
+        """Forget a group that the coordinator has removed, because it was empty and its offsets were old. Its name may
+        be used again, with generations from 1 on. A group with a member must not be removed, so it is remembered."""
+        term, group = self._groups.get(name, (None, None))
+        if term is not None and group is not None and not group.members:
+            self._groups[name] = term, _Group(former=group.former, static=group.static)
 
     # -- replies -----------------------------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ from harness.checkers.partitions.group_replies import GroupReplies
 from harness.worlds.cores.partitions.coordinator import CoordinatorHost
 from kraft_controller.core.names import OFFSETS_TOPIC
 from replica.core.groups.group_coordinator import GroupCoordinator
-from replica.core.groups.group_effects import GroupAppend, GroupReady, GroupsLoaded, Rebalancing
+from replica.core.groups.group_effects import GroupAppend, GroupReady, GroupsLoaded, Rebalancing, StateChanged
 from replica.core.groups.group_messages import Ask, Reply, Ticket
 from replica.core.groups.group_settings import GroupSettings
+from replica.core.groups.group_states import GroupState
 from replica.wire import group_records
 from replica.wire.records import batch_of
 
@@ -53,6 +54,8 @@ class Groups(CoordinatorHost):
         if isinstance(note, GroupsLoaded | Rebalancing):
             loaded = isinstance(note, GroupsLoaded)
             self._broker.world.counted("groups loaded" if loaded else "groups rebalancing")
+        elif isinstance(note, StateChanged) and note.after is GroupState.DEAD:
+            self.replies.removed(note.group)
 
     def _append(self, append: GroupAppend) -> None:
         pairs = [(group_records.encode_key(each), group_records.encode_value(each)) for each in append.records]
