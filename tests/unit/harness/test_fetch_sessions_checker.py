@@ -106,11 +106,12 @@ def test_each_request_raises_the_epoch_by_one() -> None:
     assert model.goes_on(epoch=2) is None
 
 
-def test_epoch_after_the_greatest_is_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_sessions, "EPOCH_MAX", 2)
-    model = Model()
-    assert [model.goes_on(epoch) for epoch in (1, 2, 1)] == [None, None, None]
-    assert model.goes_on(epoch=3) == MATCHES
+def test_epoch_after_the_greatest_is_1() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetch_sessions, "EPOCH_MAX", 2)
+        model = Model()
+        assert [model.goes_on(epoch) for epoch in (1, 2, 1)] == [None, None, None]
+        assert model.goes_on(epoch=3) == MATCHES
 
 
 def test_request_reads_partitions_of_session() -> None:
