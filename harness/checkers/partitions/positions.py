@@ -248,7 +248,7 @@ class Positions:
         if found is None:
             return
         copy, truth = found
-        if truth.fork != -1 or truth.lost:
+        if truth.fork != -1:
             return
         key, world = _key(ask.group, where), self._replicas.world
         if not refused:
@@ -293,8 +293,7 @@ class Positions:
         if place < 0 or not truth.committed[place].transactional:
             return True
         ledger = self._replicas.ledger(truth)
-        made = ledger.transactions[place]
-        return ledger.incomplete or (made is not None and made.committed is True)
+        return ledger.incomplete or ledger.shows(place, truth.committed[place])
 
     def _newest(self, truth: Truth, key: bytes, position: OffsetAndMetadata) -> int | None:
         """Return the offset of the position's newest record, of one that counts if there is any, or None."""

@@ -488,7 +488,8 @@ def test_commit_in_a_transaction_is_a_record_of_its_producer(record: Record) -> 
 
 
 def test_commit_outside_of_transactions_is_a_record_of_none() -> None:
-    violates(STANDS, lambda: Scenario(pending(FIRST)).commits(FIRST))
+    what = violates(STANDS, lambda: Scenario(pending(FIRST)).commits(FIRST))
+    assert what.endswith("of g in data-0, which is not committed")
 
 
 def test_commit_in_a_transaction_is_refused_to_a_former_generation() -> None:
@@ -516,6 +517,31 @@ def test_marker_at_a_former_leader_counts_for_nothing(change: Callable[[Scenario
     assert scenario.counts == []
 
 
+def test_marker_at_the_leader_of_an_unclean_election_counts() -> None:
+    scenario = Scenario(pending(FIRST), marker())
+    scenario.truth.fork = scenario.copy.epoch
+    scenario.ends(1)
+    violates(WITH_MARKER, lambda: scenario.shows(None))
+
+
+def test_acknowledged_marker_says_nothing_about_the_next_transaction() -> None:
+    scenario = Scenario(pending(FIRST), marker(), pending(SECOND), marker())
+    scenario.ends(1)
+    scenario.shows(FIRST)
+
+
+def test_aborted_commit_does_not_hide_that_the_position_was_deleted() -> None:
+    expiring(RETENTION_MS, pending(FIRST)._replace(time=500), marker(commit=False)).shows(None)
+    expiring(RETENTION_MS, pending(FIRST)._replace(time=500)).shows(None)
+
+
+def test_coordinator_without_the_number_of_partitions_is_not_judged() -> None:
+    scenario = Scenario(pending(FIRST))
+    forgets_the_count(scenario)
+    scenario.shows(FIRST)
+    assert scenario.positions.led(scenario.broker, "g") is None
+
+
 def test_unclean_election_may_lose_an_acknowledged_transaction() -> None:
     scenario = Scenario(pending(FIRST), marker())
     scenario.ends(1)
@@ -530,6 +556,8 @@ def test_stable_position_is_refused_while_a_transaction_may_replace_it() -> None
     scenario = Scenario(position(SECOND), pending(FIRST))
     scenario.commits_in_transaction(FIRST)
     scenario.shows(UNSTABLE, stable=True)
+    assert scenario.counts[-1] == "positions unstable"
+    scenario.shows(ErrorCode.GROUP_AUTHORIZATION_FAILED, stable=True)
     scenario.shows(SECOND)
     what = violates(STABLE, lambda: scenario.shows(SECOND, stable=True))
     assert what.endswith("at offset 1 waits for the end of its transaction")
@@ -542,6 +570,7 @@ def test_stable_position_is_shown_after_the_end(commit: bool) -> None:
     scenario.truth.committed = [*scenario.truth.committed, marker(commit=commit)]
     scenario.ends(2)
     scenario.shows(FIRST if commit else SECOND, stable=True)
+    assert scenario.counts[-1] == "stable positions shown"
     what = violates(STABLE, lambda: scenario.shows(UNSTABLE, stable=True))
     assert what.endswith("refuses g in data-0 as unstable, but no transaction may replace it")
 
