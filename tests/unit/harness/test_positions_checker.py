@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -302,7 +303,7 @@ def test_old_position_may_be_deleted() -> None:
 def test_young_position_is_not_deleted() -> None:
     again = position(None)._replace(time=40 + RETENTION_MS)
     for scenario in (expiring(RETENTION_MS - 1), expiring(RETENTION_MS - 1, again)):
-        violates(KEPT, lambda scenario=scenario: scenario.shows(None))
+        violates(KEPT, partial(scenario.shows, None))
 
 
 def test_position_committed_after_the_deletion_is_kept() -> None:
@@ -476,7 +477,7 @@ def test_old_position_of_a_transaction_may_be_deleted() -> None:
         scenario = Scenario(pending(SECOND)._replace(time=40), marker(commit=commit), deleted)
         scenario.ends(1)
         if commit and age_ms < RETENTION_MS:
-            violates(WITH_MARKER, lambda scenario=scenario: scenario.shows(None))
+            violates(WITH_MARKER, partial(scenario.shows, None))
         else:
             scenario.shows(None)
 
