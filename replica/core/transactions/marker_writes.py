@@ -31,7 +31,8 @@ class MarkerWrites:
     def written(
         self, place: int, where: TopicPartition, producer: int, committed: bool, error: ErrorCode, offset: int
     ) -> None:
-        """Handle the outcome of a marker's write. Without an error the marker is committed at `offset`."""
+        """Handle the outcome of a marker's write. Without an error the marker is replicated, and has this offset.
+        `committed`: True for a COMMIT marker, False for an ABORT marker."""
         if error is ErrorCode.NONE and where.topic == OFFSETS_TOPIC:
             self._offsets_ended(where.partition, producer, committed, offset)
         self.outcomes[place] = error
