@@ -441,6 +441,8 @@ def _group_ops(draw: Draw, length_ms: int) -> list[Op]:
 
 TRANSACTIONS_SHARE: Final = 0.25
 """The share of scripts of partitions with transactions, of those without groups."""
+TRANSACTIONAL_OFFSETS_SHARE: Final = 0.5
+"""The share of scripts with transactions whose transactions also commit offsets of groups."""
 
 
 def _with_transactions(draw: Draw, script: Script) -> Script:
@@ -454,6 +456,15 @@ def _with_transactions(draw: Draw, script: Script) -> Script:
         ops.append(Transact(at, draw.upto(1, clients), TRANSACTIONS, 0, 1, draw.upto(1, 2), fate))
     others = [op for op in script.ops if not isinstance(op, Produce) or draw.chance(0.3)]
     return evolve(script, ops=_in_order([*others, *ops]))
+
+
+def _with_offsets_topic(draw: Draw, script: Script) -> Script:
+    """Perhaps create the topic of offsets, so that the transactions also commit offsets of groups."""
+    if not draw.chance(TRANSACTIONAL_OFFSETS_SHARE):
+        return script
+    begin = min(BUSY_FROM_MS, script.length_ms - 1)
+    topic = CreateTopic(begin, OFFSETS, draw.upto(1, 2), draw.upto(2, 3))
+    return evolve(script, ops=_in_order([*script.ops, topic]))
 
 
 STRIKES_SHARE: Final = {"controller": 0.5, "partitions": 0.25}
@@ -704,6 +715,8 @@ def script_from_seed(
             transactions = Draw(Random(f"transactions/{seed}/{voters}"), voters, observers)
             if transactions.chance(TRANSACTIONS_SHARE):
                 script = _with_transactions(transactions, script)
+                offsets = Draw(Random(f"offsets in transactions/{seed}/{voters}"), voters, observers)
+                script = _with_offsets_topic(offsets, script)
     if machine == "partitions" and ops:
         script = _with_throttles(Draw(Random(f"throttles/{seed}/{voters}"), voters, observers), script)
     if machine in WITH_BROKERS:

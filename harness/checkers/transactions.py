@@ -111,6 +111,12 @@ class Journal:
     def end(self, made: Transaction, outcome: TransactionOutcome) -> None:
         made.outcome, made.ended = outcome, self.moment()
 
+    def forget(self, where: str) -> None:
+        """Remove a position whose deletion is legal, so that it is not judged."""
+        self.positions = [reply for reply in self.positions if reply.where != where]
+        for made in self.transactions:
+            made.positions.pop(where, None)
+
     def moment(self) -> int:
         """Return the next moment. Each is later than the one before."""
         self._moments += 1

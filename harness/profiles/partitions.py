@@ -471,9 +471,12 @@ def slow_assignments(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 
 def transactions(draw: Draw, length_ms: int) -> Sequence[Op]:
-    """Return transactions of two transactional ids, some open when a leader, a coordinator or a replica fails."""
+    """Return transactions of two transactional ids, some open when a leader, a coordinator or a replica fails.
+
+    They also commit offsets of groups.
+    """
     ops: list[Op] = [Replication(0, "cache", "fetched", "leader", 2, draw.upto(200, 500))]
-    ops.append(CreateTopic(200, TRANSACTIONS, 2, 3))
+    ops += [CreateTopic(200, TRANSACTIONS, 2, 3), CreateTopic(200, OFFSETS, 2, 3)]
     ops += [Consume(700, partition + 1, TRANSACTIONS, partition) for partition in (0, 1)]
     for at in range(700, length_ms - 100, draw.upto(120, 220)):
         fate = draw.among(("commits", "commits", "aborts", "vanishes"))

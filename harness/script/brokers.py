@@ -285,7 +285,10 @@ class DeleteRecords(PartitionOp):
 
 @frozen
 class Transact(PartitionOp):
-    """Write `count` records to each of two partitions in one transaction, and end it."""
+    """Write `count` records to each of two partitions in one transaction, and end it.
+
+    If the script creates topic 9, the transaction also commits offsets of a group.
+    """
 
     client: int = 1
     topic: int = 1

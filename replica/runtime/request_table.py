@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.runtime.authorization.guard_table import guard_handlers
 from replica.runtime.broker_parts import BrokerParts
 from replica.runtime.configuration.broker_config import BrokerConfig
@@ -40,12 +39,6 @@ def request_handlers(config: BrokerConfig, parts: BrokerParts, cluster: str, log
     group_topic = _coordinator_topic(parts, parts.internal_topics.offsets, log)
     transaction_topic = _coordinator_topic(parts, parts.internal_topics.transactions, log)
 
-    def transaction_ended(where: TopicPartition, producer: int, committed: bool, offset: int) -> None:
-        """Report the end of a transaction to the group coordinator if its marker is in the offsets topic. `committed`:
-        True after a COMMIT marker, False after an ABORT marker."""
-        if where.topic == OFFSETS_TOPIC:
-            parts.group_coordinator.complete_transaction(where.partition, producer, committed, offset)
-
     def may_be_shortened(topic: str) -> bool:
         """Return whether DeleteRecords may delete records of the topic.
 
@@ -71,7 +64,7 @@ def request_handlers(config: BrokerConfig, parts: BrokerParts, cluster: str, log
         log_dir_handlers.handlers(parts.log_manager, replica_manager.core.high_watermarks),
         produce_handlers.handlers(replica_manager),
         fetch_handlers.handlers(replica_manager, inter_broker),
-        marker_handlers.handlers(replica_manager, wall_ms, transaction_ended),
+        marker_handlers.handlers(replica_manager, wall_ms, parts.group_coordinator.complete_transaction),
         offset_handlers.handlers(replica_manager, inter_broker, may_be_shortened),
         group_handlers.handlers(parts.group_coordinator, cache.__contains__),
         transaction_handlers.handlers(parts.transaction_coordinator, cache.__contains__, group_topic.count),

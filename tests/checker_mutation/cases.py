@@ -70,7 +70,7 @@ TARGETS: Final[dict[str, tuple[str, ...]]] = {
     "transactions": _named("checkers", "transactions"),
     "disturbances": (*_named("checkers", "disturbances"), "harness.budgets"),
     "brokers": _named(
-        "checkers.partitions", "fetch_sessions group_replies lag observed positions producers stability waiting"
+        "checkers.partitions", "fetch_sessions group_replies lag ledger observed positions producers stability waiting"
     ),
 }
 """The modules of each group."""

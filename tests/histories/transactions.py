@@ -10,6 +10,7 @@ from attrs import frozen
 from harness.checkers.transactions import (
     ATOMIC,
     FENCED,
+    NOWHERE,
     OFFSETS,
     STABLE_READS,
     Journal,
@@ -263,6 +264,22 @@ def older_offset_while_a_newer_one_is_undecided(j: Journal) -> None:
     commit(j, 3, COMMITTED)
     commit(j, 5, REQUESTED)
     fetch(j, 3)
+
+
+@example()
+def deleted_offset_is_not_judged(j: Journal) -> None:
+    commit(j, 1, COMMITTED)
+    fetch(j, NOWHERE)
+    j.forget(PLACE)
+
+
+@example(OFFSETS)
+def another_offset_than_the_deleted_one_is_judged(j: Journal) -> None:
+    commit(j, 1, COMMITTED)
+    commit(j, 2, COMMITTED, OTHER)
+    fetch(j, NOWHERE)
+    fetch(j, NOWHERE, where=OTHER)
+    j.forget(PLACE)
 
 
 @example()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
+from harness.checkers.transactions import TransactionOutcome
 from harness.faults import (
     OFFSETS,
     BounceBroker,
@@ -19,7 +20,9 @@ from harness.faults import (
     Reassign,
     Replication,
     Script,
+    Transact,
 )
+from harness.script.names import TRANSACTIONS
 from harness.worlds.cores.partitions.committers import MemberRecorder
 from harness.worlds.cores.partitions.simulator import with_members
 from harness.worlds.cores.partitions.world import PartitionsWorld
@@ -137,3 +140,35 @@ def test_replies_to_members_are_checked() -> None:
     assert judged(begins=0, generation=2, commits=5) == "a group's position does not decrease"
     assert judged(begins=10, generation=1, commits=12) == "one owner per partition and generation"
     assert judged("group-1", begins=0, generation=2, commits=5) is None
+
+
+def transactions(*others: Op) -> tuple[PartitionsWorld, dict[str, int]]:
+    """Run transactions of three ids: client 1 vanishes twice, and client 4, which has the same id, takes over."""
+    fates = ((1, "commits"), (2, "aborts"), (3, "commits"), (1, "vanishes"), (2, "commits"), (4, "commits"))
+    written = (
+        Transact(700 + 130 * place, client, TRANSACTIONS, 0, 1, 1, fate)
+        for place, (client, fate) in enumerate(fates * 2)
+    )
+    return played(CreateTopic(400, TRANSACTIONS, 2, 3), *written, *others, length_ms=3_000)
+
+
+def test_transactions_commit_offsets_of_groups() -> None:
+    made, counts = transactions(VALID, BounceBroker(1_450, 3))
+    assert counts["offsets committed in transactions by members"] >= 3
+    assert counts["offsets committed in transactions by others"] >= 3
+    assert counts["fenced producers come back"] >= 3
+    assert counts["positions unstable"] >= 3
+    assert counts["stable positions shown"] >= 3
+    assert counts["groups loaded"] >= 2
+    assert made.journal.fenced == []
+    committed = [each.positions for each in made.journal.transactions if each.outcome is TransactionOutcome.COMMITTED]
+    assert len(committed) >= 6
+    shown = {reply.where: reply.offset for reply in made.journal.positions}
+    assert shown == {name: offset for positions in committed for name, offset in positions.items()}
+
+
+def test_transactions_commit_no_offsets_without_their_topic() -> None:
+    made, counts = transactions()
+    assert counts["transactions committed"] >= 6
+    assert "positions acknowledged in transactions" not in counts
+    assert all(not each.positions for each in made.journal.transactions)

@@ -7,6 +7,7 @@ rebalance, it judges none.
     requested(ticket, ask, now)    before the coordinator handles a request
     answered(ticket, reply, now)   when the coordinator replies
     ticked(now)                    after the coordinator has handled the timers that were due
+    removed(group)                 when the coordinator has removed an empty group
 
 A term of a coordinator ends when another broker may have served its partition. The model then forgets the group,
 because a new coordinator restarts the sessions of all members.
@@ -25,6 +26,7 @@ from replica.core.groups.group_messages import (
     NO_GENERATION,
     Ask,
     Commit,
+    CommitInTransaction,
     Committed,
     GroupIdentity,
     Heartbeat,
@@ -144,7 +146,7 @@ class GroupReplies:
     def requested(self, ticket: Ticket, ask: Ask, now: int) -> None:
         if (name := _group_of(ask)) is None or (group := self._group(name)) is None:
             return
-        identity = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit) else None
+        identity = ask.identity if isinstance(ask, Join | Sync | Heartbeat | Commit | CommitInTransaction) else None
         group.static |= identity is not None and identity.instance is not None
         refused, granted = None, False
         if identity is not None and not group.static and identity.member:
@@ -186,6 +188,13 @@ class GroupReplies:
                     group.former.add(ident)
                     del group.members[ident]
             self._overdue(name, group, now)
+
+    def removed(self, name: str) -> None:
+        """Forget a group that the coordinator has removed, because it was empty and its offsets were old. Its name may
+        be used again, with generations from 1 on. A group with a member must not be removed, so it is remembered."""
+        term, group = self._groups.get(name, (None, None))
+        if term is not None and group is not None and not group.members:
+            self._groups[name] = term, _Group(former=group.former, static=group.static)
 
     # -- replies -----------------------------------------------------------------------------------------------
 
@@ -233,7 +242,7 @@ class GroupReplies:
                     group.disturbed = True
                 elif (member := group.members.get(identity.member)) is not None:
                     member.renewed_min = now
-            case Commit(identity), Committed(errors) if errors:
+            case Commit(identity) | CommitInTransaction(identity), Committed(errors) if errors:
                 error = next((each for each in errors.values() if each in REFUSALS), E.NONE)
                 if error is not E.NONE or E.NONE in errors.values():
                     self._judge(request, group, identity, error)
@@ -347,7 +356,7 @@ class GroupReplies:
 
 def _group_of(ask: Ask) -> str | None:
     match ask:
-        case Join(identity) | Sync(identity) | Heartbeat(identity) | Commit(identity):
+        case Join(identity) | Sync(identity) | Heartbeat(identity) | Commit(identity) | CommitInTransaction(identity):
             return identity.group
         case Leave(name):
             return name

@@ -209,12 +209,27 @@ class Logs:
     def _check_missing(self, broker: int, copy: Copy, truth: Truth, offset: int) -> None:
         """Check an offset without a record. After an unclean election the records that the cleaner read are unknown."""
         compacted = copy.key.where.topic in COMPACTED
-        if compacted and (truth.fork != -1 or offset >= len(truth.committed)):
+        if compacted and truth.fork != -1:
             return
         gone = truth.committed[offset] if offset < len(truth.committed) else GONE
-        later = (record.key for record in truth.committed[offset + 1 :])
-        if not compacted or (gone.value and gone.key not in later):
+        if not compacted or (gone.value and not self._may_be_removed(copy, truth, offset)):
             raise Violation(REPLACED, f"{copy.key}: broker {broker} has no record at offset {offset}, where {gone} was")
+
+    def _may_be_removed(self, copy: Copy, truth: Truth, offset: int) -> bool:
+        """Return whether compaction may remove a committed record: one that a later one of its key replaces, one of an
+        aborted transaction, or a marker whose transaction has no record left."""
+        gone, transacted = truth.committed[offset], truth.key.where.topic in self._replicas.world.transacted
+        if not transacted:
+            return any(record.key == gone.key for record in truth.committed[offset + 1 :])
+        ledger = self._replicas.ledger(truth)
+        made = ledger.transactions[offset]
+        if gone.control:
+            ended = ledger.ended.get(offset)
+            before = enumerate(copy.records[copy.start : offset], start=copy.start)
+            return ended is None or all(ledger.transactions[at] is not ended for at, record in before if record != GONE)
+        later = enumerate(truth.committed[offset + 1 :], start=offset + 1)
+        replaced = any(record.key == gone.key and ledger.shows(at, record) for at, record in later)
+        return replaced or ledger.incomplete or (made is not None and made.committed is False)
 
 
 def _unseen(copy: Copy, truth: Truth, start: int) -> list[Record]:

@@ -13,6 +13,7 @@ from typing import Final
 from harness.checkers.controller.case import STATE, TOPIC
 from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import Copy, Ident, Key, Truth, ident_of
+from harness.checkers.partitions.ledger import Ledger
 from harness.checkers.partitions.observed import Broker, World
 from harness.checkers.partitions.processes import Processes
 from harness.history import Change
@@ -35,6 +36,8 @@ class Replicas:
         self._idents: dict[str, Ident] = {}
         self.truths: dict[Key, Truth] = {}
         self.copies: dict[int, dict[TopicPartition, Copy]] = {}
+        self.ledgers: dict[Key, Ledger] = {}
+        """The transactions of each partition whose ledger was read."""
         self.damage: dict[tuple[int, Key], tuple[int, int]] = {}
         """The range of offsets that a broker's disk has lost, until the broker has fetched them again."""
         self.processes = Processes()
@@ -110,6 +113,14 @@ class Replicas:
         if found is None:
             found = self.truths[key] = Truth(key)
         return found
+
+    def ledger(self, truth: Truth) -> Ledger:
+        """Return the transactions among the records of a partition that are committed now."""
+        ledger = self.ledgers.get(truth.key)
+        if ledger is None or ledger.fork != truth.fork:
+            ledger = self.ledgers[truth.key] = Ledger(truth.fork)
+        ledger.read(truth.committed)
+        return ledger
 
     def copy(self, broker: int, where: TopicPartition) -> Copy | None:
         return self.copies.get(broker, {}).get(where)

@@ -1,24 +1,22 @@
 """The last stable offset of each partition, and the records that read_committed consumers receive.
 
 The last stable offset is a function of the committed records alone: it is the start of the oldest transaction without a
-committed marker. The checker computes it from the records that it has read, and decodes the markers itself.
+committed marker. The checker computes it from the records that it has read, and decodes the markers itself. The topic
+of offsets is checked, too, if transactions write to it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final
 
-from attrs import define, field
-
 from harness.checkers.oracle_state import Violation
-from harness.checkers.partitions.copies import GONE, Copy, Key, Record, Truth, records_of
+from harness.checkers.partitions.copies import Copy, Key, Truth, records_of
 from harness.checkers.partitions.observed import Broker
 from harness.checkers.partitions.replicas import Replicas
 from harness.checkers.transactions import Seen
-from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from replica.core.partitions.partition import Partition
 from replica.core.replica_messages import Fetched
 
@@ -27,73 +25,12 @@ ONWARDS: Final = "a leader's last stable offset does not decrease"
 VISIBLE: Final = "a read_committed consumer receives exactly the records of committed transactions"
 ENDS: Final = "every transaction ends"
 
-_MARKER_KEY: Final = Struct(">hh")
-_COMMIT: Final = 1
-
-
-@define(eq=False)
-class Transaction:
-    """A transaction of one producer in one partition.
-
-    start       the offset of its first record
-    committed   None while the transaction has no marker
-    """
-
-    start: int
-    committed: bool | None = None
-
-
-@define(eq=False)
-class Ledger:
-    """The transactions among the committed records of a partition.
-
-    transactions   the transaction of the record at each offset; None for markers and records outside of transactions
-    stable         the last stable offset for each high watermark
-    fork           the fork of the log when it was read; an unclean election may change the records
-    incomplete     a record was deleted before it was read, so transactions may be unknown
-    """
-
-    fork: int
-    open: dict[int, Transaction] = field(factory=dict)
-    transactions: list[Transaction | None] = field(factory=list)
-    stable: list[int] = field(factory=lambda: [0])
-    incomplete: bool = False
-
-    def read(self, records: list[Record]) -> None:
-        for offset in range(len(self.transactions), len(records)):
-            record = records[offset]
-            self.incomplete = self.incomplete or record == GONE
-            self.transactions.append(self._transaction(offset, record))
-            self.stable.append(min((each.start for each in self.open.values()), default=offset + 1))
-
-    def _transaction(self, offset: int, record: Record) -> Transaction | None:
-        if record.control:
-            ended = self.open.pop(record.producer, None)
-            if ended is not None:
-                ended.committed = _MARKER_KEY.unpack_from(record.key)[1] == _COMMIT
-        elif record.transactional:
-            return self.open.setdefault(record.producer, Transaction(offset))
-        return None
-
-    def shows(self, offset: int, record: Record) -> bool:
-        """Return whether a read_committed consumer receives this record."""
-        made = self.transactions[offset]
-        return not record.control and (made is None or made.committed is True)
-
 
 class Stability:
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
-        self._ledgers: dict[Key, Ledger] = {}
         self._led: dict[tuple[int, Key], tuple[int, int]] = {}
         """The leader epoch and the last stable offset of each leader."""
-
-    def _ledger(self, truth: Truth) -> Ledger:
-        ledger = self._ledgers.get(truth.key)
-        if ledger is None or ledger.fork != truth.fork:
-            ledger = self._ledgers[truth.key] = Ledger(truth.fork)
-        ledger.read(truth.committed)
-        return ledger
 
     def check(self, broker: Broker, partition: Partition, copy: Copy, truth: Truth) -> None:
         """Check a replica whose log or high watermark has changed.
@@ -104,7 +41,7 @@ class Stability:
         """
         if copy.key.where.topic not in self._replicas.world.transacted:
             return
-        ledger = self._ledger(truth)
+        ledger = self._replicas.ledger(truth)
         watermark, found = partition.high_watermark, partition.stable_offset
         if ledger.incomplete or watermark > len(ledger.transactions):
             return
@@ -131,7 +68,7 @@ class Stability:
         if copy is None or where not in broker.core.partitions:
             return
         truth = self._replicas.truths[copy.key]
-        ledger = self._ledger(truth)
+        ledger = self._replicas.ledger(truth)
         received = records_of(result.records)
         upto = received[-1][0] + 1 if received else offset
         if copy.epoch < truth.fork or truth.lost or ledger.incomplete or upto > len(ledger.transactions):
@@ -151,7 +88,7 @@ class Stability:
         """Return whether records of transactions, or of their coordinators, may have been lost legally."""
         topics = {*self._replicas.world.transacted, TRANSACTIONS_TOPIC}
         lost = any(key.where.topic in topics and truth.fork != -1 for key, truth in self._replicas.truths.items())
-        return lost or any(ledger.incomplete for ledger in self._ledgers.values())
+        return lost or any(ledger.incomplete for ledger in self._replicas.ledgers.values())
 
     def unsettled(self) -> str | None:
         """Return an open transaction, as a text; None if there is none.
@@ -161,7 +98,7 @@ class Stability:
         if self.doubtful():
             return None
         for truth in self._truths():
-            for producer, made in self._ledger(truth).open.items():
+            for producer, made in self._replicas.ledger(truth).open.items():
                 return f"the transaction of producer {producer} in {truth.key} is open since offset {made.start}"
         return None
 
@@ -173,15 +110,15 @@ class Stability:
     def readable(self, where: TopicPartition, *, committed: bool) -> int:
         """Return the end offset for consumers. `committed`: for the isolation level read_committed."""
         truth = self._replicas.truth(where)
-        ledger = self._ledger(truth) if committed else None
+        ledger = self._replicas.ledger(truth) if committed else None
         return len(truth.committed) if ledger is None or ledger.incomplete else ledger.stable[-1]
 
     def final(self) -> dict[str, tuple[Seen, ...]]:
         """Return the records that read_committed consumers can read at the end, by partition."""
         found: dict[str, tuple[Seen, ...]] = {}
         for truth in self._truths():
-            ledger = self._ledger(truth)
-            if not ledger.incomplete:
+            ledger = self._replicas.ledger(truth)
+            if not ledger.incomplete and truth.key.where.topic != OFFSETS_TOPIC:
                 shown = [each for each in enumerate(truth.committed) if ledger.shows(*each)]
                 found[str(truth.key.where)] = tuple(Seen(at, record.value.decode()) for at, record in shown)
         return found

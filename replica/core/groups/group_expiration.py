@@ -147,10 +147,12 @@ class GroupExpiration:
         """Write tombstones for offsets and, with `group_too`, for the group. Call `then` once, when every write has
         succeeded or failed, with an error if one has failed.
 
-        Offsets and members that arrive meanwhile have later records in the topic, so they stay.
+        Offsets and members that arrive meanwhile have later records in the topic, so they stay. A group with a
+        generation gets a tombstone even if no record of it is known: the write of one may be pending, or have timed
+        out, and the record would bring the group back at the next coordinator.
         """
         records: list[Record] = [OffsetRecord(group.id, where, None) for where in wheres]
-        if group_too and group.saved_at >= 0:
+        if group_too and (group.saved_at >= 0 or group.generation > 0):
             records.append(GroupRecord(group.id, None))
         chunks = [
             tuple(records[first : first + TOMBSTONES_PER_BATCH])

@@ -5,13 +5,14 @@ Each request has a ticket, which is answered exactly once: immediately, or when 
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from attrs import frozen
 
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.coordinator_topic import Ticket as Ticket
 from replica.core.errors import ErrorCode
+from replica.core.groups.partitioning import partition_of
 from replica.core.transactions.transaction_states import TxnState
 
 NO_PRODUCER = -1
@@ -56,6 +57,12 @@ class NeedsId:
 class AddPartitions:
     identity: ProducerIdentity
     partitions: frozenset[TopicPartition]
+
+    @classmethod
+    def storing_offsets(cls, identity: ProducerIdentity, group: str, partitions: int) -> Self:
+        """AddOffsetsToTxn: add the partition that stores the offsets of the group, of so many partitions of the offsets
+        topic."""
+        return cls(identity, frozenset((TopicPartition(OFFSETS_TOPIC, partition_of(group, partitions)),)))
 
 
 @frozen

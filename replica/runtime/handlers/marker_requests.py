@@ -7,14 +7,14 @@ a coordinator may repeat a request whose response was lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 import trio
-from attrs import define, field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.partition_log import ActiveProducer
+from replica.core.transactions.marker_writes import MarkerWrites, OffsetsEnded
 from replica.runtime.requests import Handlers, Request, Turns, handler_table, handles
 from replica.wire.records import ControlType, control_batch
 from replica.wire.schemas.transaction_schemas import (
@@ -38,10 +38,6 @@ from replica.wire.schemas.transaction_schemas import (
 TIMEOUT_MS: Final = 30_000
 """The time limit for the replication of a marker."""
 
-Ended: TypeAlias = Callable[[TopicPartition, int, bool, int], None]
-"""Called for each marker that is known to be committed, with its partition, its producer id, whether it commits the
-transaction, and its offset. A repeated marker is reported again."""
-
 
 class MarkerLog(Protocol):
     """The part of the replica manager that marker requests use."""
@@ -55,35 +51,21 @@ class MarkerLog(Protocol):
         """Return the producers of a partition. Raises `KafkaError` if this broker does not lead it."""
 
 
-@define(eq=False)
-class _PendingMarkers:
-    """The markers of one request. `complete` is set when all of them have a result."""
-
-    left: int
-    results: dict[int, ErrorCode] = field(factory=dict)
-    complete: trio.Event = field(factory=trio.Event)
-
-    def settle(self, place: int, error: ErrorCode) -> None:
-        self.results[place] = error
-        self.left -= 1
-        if not self.left:
-            self.complete.set()
-
-
-def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handlers:
+def handlers(storage: MarkerLog, now: Callable[[], int], offsets_ended: OffsetsEnded) -> Handlers:
     """Return the handlers. `now` returns the wall clock in milliseconds."""
 
     async def write(request: Request[WriteTxnMarkersRequest]) -> WriteTxnMarkersResponse:
         markers = request.body.markers
         places = [(marker, where) for marker in markers for where in _named(marker.topics)]
-        pending = _PendingMarkers(len(places))
+        complete = trio.Event()
+        writes = MarkerWrites(len(places), offsets_ended, complete.set)
         turns = Turns()
         for place, (marker, where) in enumerate(places):
             await turns.step()
-            _write(marker, where, pending, place)
+            _write(marker, where, writes, place)
         if places:
-            await pending.complete.wait()
-        results = iter([pending.results[place] for place in range(len(places))])
+            await complete.wait()
+        results = iter([writes.outcomes[place] for place in range(len(places))])
         return WriteTxnMarkersResponse(
             markers=[
                 WritableTxnMarkerResult(
@@ -103,15 +85,11 @@ def handlers(storage: MarkerLog, now: Callable[[], int], ended: Ended) -> Handle
             ]
         )
 
-    def _write(marker: WritableTxnMarker, where: TopicPartition, pending: _PendingMarkers, place: int) -> None:
+    def _write(marker: WritableTxnMarker, where: TopicPartition, writes: MarkerWrites, place: int) -> None:
         producer_id, committed = marker.producer_id, marker.transaction_result
 
         def done(error: ErrorCode, offset: int) -> None:
-            """Report the end of the transaction in this partition if the marker is committed, even if the request's
-            connection was closed."""
-            if not error:
-                ended(where, producer_id, committed, offset)
-            pending.settle(place, error)
+            writes.written(place, where, producer_id, committed, error, offset)
 
         kind = ControlType.COMMIT if committed else ControlType.ABORT
         batch = control_batch(kind, producer_id, marker.producer_epoch, marker.coordinator_epoch, now())

@@ -9,9 +9,8 @@ from typing import Final, TypeVar
 
 from attrs import frozen
 
-from kraft_controller.core.names import INTERNAL, OFFSETS_TOPIC, TopicPartition
+from kraft_controller.core.names import INTERNAL, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
-from replica.core.groups.partitioning import partition_of
 from replica.core.transactions.transaction_messages import (
     AddPartitions,
     Ask,
@@ -116,10 +115,8 @@ class _TransactionRequests:
             count = await self.offsets_partitions()
         except KafkaError as error:
             return AddOffsetsToTxnResponse(error_code=error.code)
-        where = TopicPartition(OFFSETS_TOPIC, partition_of(body.group_id, count))
-        return AddOffsetsToTxnResponse(
-            error_code=await self._done(AddPartitions(_identity(body), frozenset((where,))), request.version)
-        )
+        ask = AddPartitions.storing_offsets(_identity(body), body.group_id, count)
+        return AddOffsetsToTxnResponse(error_code=await self._done(ask, request.version))
 
     async def end(self, request: Request[EndTxnRequest]) -> EndTxnResponse:
         body = request.body

@@ -93,6 +93,7 @@ def batches(found: Sequence[Record], first: int = 0) -> list[tuple[int, bytes]]:
             producer_id=one.producer,
             producer_epoch=min(one.producer, 0),
             base_sequence=one.sequence,
+            flags=one.attributes,
         )
         made.append((first + place, data))
     return made
@@ -100,7 +101,8 @@ def batches(found: Sequence[Record], first: int = 0) -> list[tuple[int, bytes]]:
 
 def _goes_on(one: Record, other: Record) -> bool:
     numbered = one.producer < 0 or other.sequence == one.sequence + 1
-    return (one.epoch, one.producer) == (other.epoch, other.producer) and numbered
+    same = (one.epoch, one.producer, one.attributes) == (other.epoch, other.producer, other.attributes)
+    return same and numbered and not one.control
 
 
 @frozen

@@ -7,8 +7,23 @@ from collections import Counter
 import attrs
 import pytest
 
+from harness import draw
 from harness.draw import script_from_seed
-from harness.faults import Ask, CancelMove, Connect, Overflow, Reassign, Replication, Script, Vanish, Write
+from harness.faults import (
+    OFFSETS,
+    Ask,
+    CancelMove,
+    CommitPositions,
+    Connect,
+    CreateTopic,
+    Overflow,
+    Reassign,
+    Replication,
+    Script,
+    Transact,
+    Vanish,
+    Write,
+)
 from harness.script.script import INNER_BOUNDS
 from harness.script.values import apart
 
@@ -137,3 +152,21 @@ def test_a_share_of_scripts_has_a_quiet_stage_a_closed_loop_or_late_messages() -
     assert not any(isinstance(op, Write) for script in loops for op in script.ops)
     assert all(item.at <= script.length_ms for script in loops for item in script.items)
     assert not any(script_from_seed(seed, machine="controller").knobs.quiet_stage for seed in range(60))
+
+
+def test_topic_of_offsets_of_transactions_shifts_no_other_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = [script_from_seed(seed, machine="partitions") for seed in range(200)]
+    monkeypatch.setattr(draw, "TRANSACTIONAL_OFFSETS_SHARE", 0.0)
+    found = Counter[str]()
+    for seed, script in enumerate(scripts):
+        topics = [op for op in script.ops if isinstance(op, CreateTopic) and op.topic == OFFSETS]
+        if any(isinstance(op, CommitPositions) for op in script.ops):
+            assert len(topics) == 1
+            topics = []
+        elif any(isinstance(op, Transact) for op in script.ops):
+            found["with" if topics else "without"] += 1
+        else:
+            assert topics == []
+        others = tuple(op for op in script.ops if op not in topics)
+        assert attrs.evolve(script, ops=others) == script_from_seed(seed, machine="partitions")
+    assert min(found["with"], found["without"]) >= 10

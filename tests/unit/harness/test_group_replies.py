@@ -25,6 +25,7 @@ from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import (
     Ask,
     Commit,
+    CommitInTransaction,
     Committed,
     GroupIdentity,
     Heartbeat,
@@ -287,6 +288,52 @@ def test_a_member_that_leaves_during_its_commit_may_be_refused() -> None:
     pending = stable.ask(Commit(who("b"), {WHERE: OffsetAndMetadata(1)}))
     stable.leave("b")
     stable.answer(pending, Committed({WHERE: E.UNKNOWN_MEMBER_ID}))
+
+
+def removed_after(stable: Coordinator, *leavers: str) -> None:
+    """Let the coordinator remove the group, and let a new member receive generation 1."""
+    for member in leavers:
+        stable.leave(member)
+    stable.replies.removed("g")
+    stable.call(join("c"), joined(1, "c", ("c",)))
+
+
+def test_removed_group_begins_its_generations_anew() -> None:
+    stable = of_stable_group()
+    stable.generation(2, "a", "b")
+    removed_after(stable, "a", "b")
+    stable.assign(1, "c")
+    with pytest.raises(Violation) as found:
+        stable.heartbeat("a", E.NONE, 2)
+    assert found.value.invariant == FORMER
+
+
+@pytest.mark.parametrize("leavers", [(), ("a",)])
+def test_group_with_a_member_is_not_removed(leavers: tuple[str, ...]) -> None:
+    stable = of_stable_group()
+    stable.generation(2, "a", "b")
+    with pytest.raises(Violation) as found:
+        removed_after(stable, *leavers)
+    assert found.value.invariant == GENERATION
+
+
+def test_removal_of_an_unknown_group_changes_nothing() -> None:
+    stable = of_stable_group()
+    stable.replies.removed("h")
+    stable.heartbeat("a", E.NONE)
+
+
+@pytest.mark.parametrize(("former", "broken"), [(True, FORMER), (False, MEMBER)])
+def test_a_commit_in_a_transaction_is_judged_as_any_other(former: bool, broken: str) -> None:
+    stable = of_stable_group()
+    if former:
+        stable.leave("b")
+    ask = CommitInTransaction(who("b"), 7, 0, {WHERE: OffsetAndMetadata(1)})
+    refused, accepted = Committed({WHERE: E.UNKNOWN_MEMBER_ID}), Committed({WHERE: E.NONE})
+    stable.call(ask, refused if former else accepted)
+    with pytest.raises(Violation) as found:
+        stable.call(ask, accepted if former else refused)
+    assert found.value.invariant == broken
 
 
 def test_a_join_is_superseded_by_the_next_one() -> None:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from attrs import evolve
 
 from harness.checkers.oracle_state import Violation
-from harness.checkers.partitions.copies import Record
-from harness.checkers.partitions.positions import FENCED, KEPT, REPLACED, SHOWN, STANDS, Positions
+from harness.checkers.partitions.copies import CONTROL, GONE, TRANSACTIONAL, Record
+from harness.checkers.partitions.positions import (
+    FENCED,
+    FENCED_PRODUCER,
+    KEPT,
+    REPLACED,
+    SHOWN,
+    STABLE,
+    STANDS,
+    WITH_MARKER,
+    Positions,
+)
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_coordinator import GroupCoordinator
@@ -18,6 +29,7 @@ from replica.core.groups.group_effects import GroupRecord, OffsetRecord, SavedGr
 from replica.core.groups.group_effects import Record as Entry
 from replica.core.groups.group_messages import (
     Commit,
+    CommitInTransaction,
     Committed,
     GroupIdentity,
     Heartbeat,
@@ -49,6 +61,20 @@ def generation(number: int, group: str = "g") -> Record:
     return stored(GroupRecord(group, SavedGroup("consumer", number, None, None, 0)))
 
 
+ANN, BOB = 7, 8
+"""Two transactional producers."""
+
+
+def pending(at: OffsetAndMetadata, producer: int = ANN, epoch: int = 0) -> Record:
+    """Return a position that a producer commits in a transaction."""
+    return position(at)._replace(producer=producer, producer_epoch=epoch, attributes=TRANSACTIONAL)
+
+
+def marker(producer: int = ANN, epoch: int = 0, *, commit: bool = True) -> Record:
+    key = b"\0\0\0\1" if commit else b"\0\0\0\0"
+    return Record(3, b"\0\0\0\0\0\0", producer, -1, key, -1, epoch, TRANSACTIONAL | CONTROL)
+
+
 LOG = [generation(1), position(FIRST), position(SECOND)]
 
 
@@ -74,8 +100,21 @@ class Scenario(LedReplica):
     def commits(self, at: OffsetAndMetadata, number: int = -1) -> None:
         self.acknowledges(Commit(GroupIdentity("g", generation=number), {WHERE: at}))
 
-    def shows(self, at: OffsetAndMetadata | ErrorCode | None, error: ErrorCode = ErrorCode.NONE) -> None:
-        self.positions.answered(self.broker, OffsetFetch("g"), OffsetsFetched(error, {WHERE: at}))
+    def commits_in_transaction(
+        self, at: OffsetAndMetadata, producer: int = ANN, epoch: int = 0, number: int = -1
+    ) -> None:
+        ask = CommitInTransaction(GroupIdentity("g", generation=number), producer, epoch, {WHERE: at})
+        self.positions.answered(self.broker, ask, Committed({WHERE: ErrorCode.NONE}))
+
+    def ends(self, offset: int, producer: int = ANN) -> None:
+        """Acknowledge the marker at this offset."""
+        self.positions.ended(self.broker, 0, producer, offset)
+
+    def shows(
+        self, at: OffsetAndMetadata | ErrorCode | None, error: ErrorCode = ErrorCode.NONE, *, stable: bool = False
+    ) -> None:
+        ask = OffsetFetch("g", stable=stable)
+        self.positions.answered(self.broker, ask, OffsetsFetched(error, {WHERE: at}))
 
 
 def violates(invariant: str, act: Callable[[], None]) -> str:
@@ -207,7 +246,8 @@ def test_uncommitted_position_is_not_shown() -> None:
 
 def test_error_is_not_judged() -> None:
     scenario = Scenario(generation(1))
-    scenario.shows(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    scenario.shows(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    scenario.shows(ErrorCode.GROUP_AUTHORIZATION_FAILED, stable=True)
     scenario.shows(FIRST, ErrorCode.NOT_COORDINATOR)
 
 
@@ -349,6 +389,252 @@ def test_former_leader_may_return_an_old_position(change: Callable[[Scenario], N
     assert not scenario.positions.doubtful("h")
 
 
+# -- transactions ------------------------------------------------------------------------------------------
+
+UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
+
+
+def test_position_is_shown_after_its_transaction_committed() -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST), marker())
+    scenario.commits_in_transaction(FIRST)
+    scenario.shows(FIRST)
+    scenario.ends(2)
+    scenario.shows(FIRST)
+    assert scenario.counts == [
+        "positions acknowledged in transactions", "positions shown", "markers of positions", "positions shown",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("records", "state"),
+    [
+        ([pending(FIRST)], "is open"),
+        ([pending(FIRST), marker(BOB)], "is open"),
+        ([marker(), pending(FIRST)], "is open"),
+        ([pending(FIRST), marker(commit=False)], "was aborted"),
+        ([pending(FIRST), marker(commit=False), marker()], "was aborted"),
+    ],
+)
+def test_position_is_not_shown_unless_its_transaction_committed(records: list[Record], state: str) -> None:
+    what = violates(WITH_MARKER, lambda: Scenario(*records).shows(FIRST))
+    assert what.endswith(f"of g in data-0, whose transaction {state}")
+
+
+def test_position_of_a_deleted_transaction_is_not_judged() -> None:
+    Scenario(GONE, pending(FIRST)).shows(FIRST)
+
+
+def test_repeated_commit_is_shown_if_one_of_them_counts() -> None:
+    Scenario(pending(FIRST), marker(), pending(FIRST)).shows(FIRST)
+
+
+@pytest.mark.parametrize("at", [SECOND, None])
+def test_position_is_not_lost_after_its_marker_was_acknowledged(at: OffsetAndMetadata | None) -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST), marker())
+    scenario.shows(at)
+    scenario.ends(2)
+    what = violates(WITH_MARKER, lambda: scenario.shows(at))
+    assert what.endswith("at offset 1 was acknowledged")
+
+
+def test_only_the_transaction_of_an_acknowledged_marker_must_be_shown() -> None:
+    scenario = Scenario(pending(FIRST), pending(SECOND, BOB), marker(), marker(BOB, commit=False))
+    scenario.shows(None)
+    scenario.ends(3, BOB)
+    scenario.shows(None)
+    scenario.ends(2)
+    violates(WITH_MARKER, lambda: scenario.shows(None))
+
+
+def test_markers_of_two_transactions_are_acknowledged_in_turn() -> None:
+    scenario = Scenario(pending(FIRST), marker(), marker(), pending(SECOND), marker())
+    for offset in (1, 4, 2):
+        scenario.ends(offset)
+    violates(WITH_MARKER, lambda: scenario.shows(FIRST))
+
+
+def test_acknowledged_marker_of_an_aborted_transaction_changes_no_position() -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST), marker(commit=False))
+    scenario.commits(SECOND)
+    scenario.ends(2)
+    scenario.shows(SECOND)
+    violates(KEPT, lambda: scenario.shows(None))
+
+
+def test_later_record_is_the_newer_position() -> None:
+    """The commit outside of the transaction comes between the one in it and the marker."""
+    scenario = Scenario(pending(FIRST), position(SECOND), marker())
+    scenario.ends(2)
+    scenario.shows(FIRST)
+    scenario.commits(SECOND)
+    scenario.shows(SECOND)
+    violates(KEPT, lambda: scenario.shows(FIRST))
+
+
+def test_old_position_of_a_transaction_may_be_deleted() -> None:
+    for commit, age_ms in ((True, RETENTION_MS), (False, RETENTION_MS - 1), (True, RETENTION_MS - 1)):
+        deleted = position(None)._replace(time=40 + age_ms)
+        scenario = Scenario(pending(SECOND)._replace(time=40), marker(commit=commit), deleted)
+        scenario.ends(1)
+        if commit and age_ms < RETENTION_MS:
+            violates(WITH_MARKER, partial(scenario.shows, None))
+        else:
+            scenario.shows(None)
+
+
+@pytest.mark.parametrize("record", [position(FIRST), pending(FIRST, BOB), pending(SECOND)])
+def test_commit_in_a_transaction_is_a_record_of_its_producer(record: Record) -> None:
+    what = violates(STANDS, lambda: Scenario(record).commits_in_transaction(FIRST))
+    assert what.endswith("of g in data-0 in a transaction of producer 7, which is not committed")
+
+
+def test_commit_outside_of_transactions_is_a_record_of_none() -> None:
+    what = violates(STANDS, lambda: Scenario(pending(FIRST)).commits(FIRST))
+    assert what.endswith("of g in data-0, which is not committed")
+
+
+def test_commit_in_a_transaction_is_refused_to_a_former_generation() -> None:
+    Scenario(generation(1), pending(FIRST)).commits_in_transaction(FIRST, number=1)
+    Scenario(generation(2), pending(FIRST)).commits_in_transaction(FIRST)
+    violates(FENCED, lambda: Scenario(generation(2), pending(FIRST)).commits_in_transaction(FIRST, number=1))
+
+
+@pytest.mark.parametrize("before", [marker(epoch=1), marker(BOB, epoch=3), pending(SECOND, epoch=3), position(SECOND)])
+def test_commit_of_the_present_producer_is_accepted(before: Record) -> None:
+    Scenario(before, pending(FIRST, epoch=1), marker(epoch=2)).commits_in_transaction(FIRST, epoch=1)
+
+
+def test_commit_of_a_fenced_producer_is_refused() -> None:
+    scenario = Scenario(marker(epoch=2), pending(FIRST, epoch=1))
+    what = violates(FENCED_PRODUCER, lambda: scenario.commits_in_transaction(FIRST, epoch=1))
+    assert what.endswith("accepts a commit of epoch 1 of producer 7 in g, but epoch 2 has a marker at offset 0")
+
+
+@pytest.mark.parametrize("change", [no_replica, disk_failed, led_before_an_unclean_election])
+def test_marker_at_a_former_leader_counts_for_nothing(change: Callable[[Scenario], None]) -> None:
+    scenario = Scenario(pending(FIRST), marker())
+    change(scenario)
+    scenario.ends(1)
+    assert scenario.counts == []
+
+
+def test_marker_at_the_leader_of_an_unclean_election_counts() -> None:
+    scenario = Scenario(pending(FIRST), marker())
+    scenario.truth.fork = scenario.copy.epoch
+    scenario.ends(1)
+    violates(WITH_MARKER, lambda: scenario.shows(None))
+
+
+def test_acknowledged_marker_says_nothing_about_the_next_transaction() -> None:
+    scenario = Scenario(pending(FIRST), marker(), pending(SECOND), marker())
+    scenario.ends(1)
+    scenario.shows(FIRST)
+
+
+def test_aborted_commit_does_not_hide_that_the_position_was_deleted() -> None:
+    expiring(RETENTION_MS, pending(FIRST)._replace(time=500), marker(commit=False)).shows(None)
+    expiring(RETENTION_MS, pending(FIRST)._replace(time=500)).shows(None)
+
+
+def test_coordinator_without_the_number_of_partitions_is_not_judged() -> None:
+    scenario = Scenario(pending(FIRST))
+    forgets_the_count(scenario)
+    scenario.shows(FIRST)
+    assert scenario.positions.led(scenario.broker, "g") is None
+
+
+def test_unclean_election_may_lose_an_acknowledged_transaction() -> None:
+    scenario = Scenario(pending(FIRST), marker())
+    scenario.ends(1)
+    scenario.truth.fork = scenario.copy.epoch
+    scenario.shows(None)
+
+
+# -- stable positions --------------------------------------------------------------------------------------
+
+
+def test_stable_position_is_refused_while_a_transaction_may_replace_it() -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST))
+    scenario.commits_in_transaction(FIRST)
+    scenario.shows(UNSTABLE, stable=True)
+    assert scenario.counts[-1] == "positions unstable"
+    scenario.shows(ErrorCode.GROUP_AUTHORIZATION_FAILED, stable=True)
+    scenario.shows(SECOND)
+    what = violates(STABLE, lambda: scenario.shows(SECOND, stable=True))
+    assert what.endswith("at offset 1 waits for the end of its transaction")
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_stable_position_is_shown_after_the_end(commit: bool) -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST))
+    scenario.commits_in_transaction(FIRST)
+    scenario.truth.committed = [*scenario.truth.committed, marker(commit=commit)]
+    scenario.ends(2)
+    scenario.shows(FIRST if commit else SECOND, stable=True)
+    assert scenario.counts[-1] == "stable positions shown"
+    what = violates(STABLE, lambda: scenario.shows(UNSTABLE, stable=True))
+    assert what.endswith("refuses g in data-0 as unstable, but no transaction may replace it")
+
+
+def test_marker_without_an_acknowledgement_leaves_both_replies() -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST), marker())
+    scenario.commits_in_transaction(FIRST)
+    scenario.shows(SECOND, stable=True)
+    scenario.shows(UNSTABLE, stable=True)
+    scenario.shows(FIRST, stable=True)
+
+
+def test_commit_without_an_acknowledgement_leaves_both_replies() -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST))
+    scenario.shows(SECOND, stable=True)
+    scenario.shows(UNSTABLE, stable=True)
+
+
+def test_uncommitted_record_of_a_transaction_leaves_both_replies() -> None:
+    scenario = Scenario(position(SECOND))
+    scenario.copy.records = [position(SECOND), pending(FIRST)]
+    scenario.shows(SECOND, stable=True)
+    scenario.shows(UNSTABLE, stable=True)
+
+
+@pytest.mark.parametrize(
+    "others", [[], [position(FIRST)], [position(FIRST, "h")._replace(producer=ANN, attributes=TRANSACTIONAL)]]
+)
+def test_stable_position_is_not_refused_without_a_transaction(others: list[Record]) -> None:
+    scenario = Scenario(position(SECOND), *others)
+    scenario.shows(SECOND, stable=True)
+    violates(STABLE, lambda: scenario.shows(UNSTABLE, stable=True))
+
+
+def test_next_transaction_of_a_producer_makes_the_position_unstable_again() -> None:
+    scenario = Scenario(pending(FIRST), marker())
+    scenario.ends(1)
+    scenario.shows(FIRST, stable=True)
+    scenario.truth.committed = [*scenario.truth.committed, pending(SECOND)]
+    scenario.shows(UNSTABLE, stable=True)
+
+
+def test_position_is_not_refused_to_a_request_that_does_not_wait() -> None:
+    what = violates(STABLE, lambda: Scenario(pending(FIRST)).shows(UNSTABLE))
+    assert what.endswith("refuses g in data-0 as unstable, but the request does not wait for transactions")
+
+
+@pytest.mark.parametrize("change", [no_replica, follows, another_leader_was_elected, topic_was_deleted])
+def test_former_leader_may_return_an_unstable_position(change: Callable[[Scenario], None]) -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST))
+    scenario.commits_in_transaction(FIRST)
+    change(scenario)
+    scenario.shows(SECOND, stable=True)
+    scenario.shows(UNSTABLE)
+
+
+def test_unclean_election_may_lose_an_unstable_position() -> None:
+    scenario = Scenario(position(SECOND), pending(FIRST))
+    scenario.commits_in_transaction(FIRST)
+    scenario.truth.fork = 2
+    scenario.shows(UNSTABLE)
+
+
 # -- after the run -----------------------------------------------------------------------------------------
 
 
@@ -384,3 +670,24 @@ def test_deleted_topic_need_not_be_served() -> None:
     scenario.commits(FIRST)
     topic_was_deleted(scenario)
     assert scenario.positions.unsettled() is None
+
+
+@pytest.mark.parametrize(
+    ("records", "offset"),
+    [
+        ([], None),
+        ([position(FIRST)], 7),
+        ([position(FIRST), position(SECOND)], 5),
+        ([position(FIRST), position(SECOND, "h")], 7),
+        ([position(FIRST), position(None)], None),
+        ([position(FIRST), pending(SECOND), marker()], 5),
+        ([position(FIRST), pending(SECOND)], 7),
+        ([position(FIRST), pending(SECOND), marker(commit=False)], 7),
+    ],
+)
+def test_final_position_is_the_newest_that_counts(records: list[Record], offset: int | None) -> None:
+    scenario = Scenario(generation(1))
+    scenario.truth.committed = records
+    scenario.adds(TopicPartition("data", 0)).committed = [position(SECOND)]
+    assert scenario.positions.final("g", WHERE) == offset
+    assert scenario.positions.deleted("g", WHERE) is (position(None) in records)

@@ -10,7 +10,8 @@ import pytest
 
 from harness.checkers.oracle_state import Violation
 from harness.checkers.partitions.copies import GONE, records_of
-from harness.checkers.partitions.stability import ONWARDS, STABLE, VISIBLE, Ledger, Stability, visible
+from harness.checkers.partitions.ledger import Ledger
+from harness.checkers.partitions.stability import ONWARDS, STABLE, VISIBLE, Stability, visible
 from harness.checkers.transactions import Seen
 from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
 from replica.core.partitions.partition_log import AbortedTxn

@@ -8,7 +8,7 @@ from typing import Any
 import trio
 import trio.testing
 
-from kraft_controller.core.names import TopicPartition
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.partition_log import ActiveProducer
 from replica.runtime.handlers.marker_requests import handlers
@@ -18,6 +18,7 @@ from tests.kafka_bodies import on_values, response_frame, response_values
 from tests.unit.replica.storage.logs import NOW
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+G0, G1 = TopicPartition(OFFSETS_TOPIC, 0), TopicPartition(OFFSETS_TOPIC, 1)
 
 
 class Leader:
@@ -25,7 +26,7 @@ class Leader:
 
     def __init__(self) -> None:
         self.written: list[tuple[TopicPartition, bytes, Callable[[ErrorCode, int], None]]] = []
-        self.told: list[tuple[TopicPartition, int, bool, int]] = []
+        self.told: list[tuple[int, int, bool, int]] = []
 
     def append(
         self, where: TopicPartition, records: bytes, timeout_ms: int, done: Callable[[ErrorCode, int], None]
@@ -37,8 +38,8 @@ class Leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{where} is led by broker 2")
         return (ActiveProducer(7, 1, 12, NOW, 4, 100), ActiveProducer(9, 0, 0, NOW, -1, -1))
 
-    def ended(self, where: TopicPartition, producer_id: int, committed: bool, offset: int) -> None:
-        self.told.append((where, producer_id, committed, offset))
+    def ended(self, partition: int, producer_id: int, committed: bool, offset: int) -> None:
+        self.told.append((partition, producer_id, committed, offset))
 
     async def ask(self, api: ApiKey, body: dict[str, Any], version: int) -> dict[str, Any]:
         answer = on_values(handlers(self, lambda: NOW, self.ended))[api]
@@ -77,7 +78,7 @@ async def test_response_waits_for_all_markers_and_has_result_of_each() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert replies == []
         leader.written[1][2](ErrorCode.NONE, 41)
-    assert leader.told == [(A0, 7, True, 40), (A0, 8, False, 43), (A1, 7, True, 41)]
+    assert leader.told == []
     [reply] = replies
     shown = [
         (each["producer_id"], topic["name"], part["partition_index"], part["error_code"])
@@ -90,15 +91,27 @@ async def test_response_waits_for_all_markers_and_has_result_of_each() -> None:
     assert read_control(record) == (ControlType.ABORT, 3)
 
 
+async def test_committed_marker_of_offsets_partition_is_reported() -> None:
+    leader = Leader()
+    asked = {"markers": [marker(7, True, A0, G0, G1), marker(8, False, G1)]}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leader.ask, ApiKey.WRITE_TXN_MARKERS, asked, 1)
+        await trio.testing.wait_all_tasks_blocked()
+        for place, error in ((0, ErrorCode.NONE), (2, ErrorCode.NONE), (1, ErrorCode.REQUEST_TIMED_OUT)):
+            leader.written[place][2](error, 40 + place)
+        leader.written[3][2](ErrorCode.NONE, 43)
+    assert leader.told == [(1, 7, True, 42), (1, 8, False, 43)]
+
+
 async def test_marker_counts_after_client_disconnects() -> None:
     leader = Leader()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(leader.ask, ApiKey.WRITE_TXN_MARKERS, {"markers": [marker(7, True, A0)]}, 0)
+            nursery.start_soon(leader.ask, ApiKey.WRITE_TXN_MARKERS, {"markers": [marker(7, True, G0)]}, 0)
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
     leader.written[0][2](ErrorCode.NONE, 5)
-    assert leader.told == [(A0, 7, True, 5)]
+    assert leader.told == [(0, 7, True, 5)]
 
 
 async def test_request_without_markers_is_answered_at_once() -> None:

@@ -15,8 +15,8 @@ from harness.checkers.partitions.checkers import ReplicationCheckers
 from harness.checkers.partitions.observed import Broker, Replicated
 from harness.checkers.records import members
 from harness.checkers.records.case import prepared
-from harness.checkers.transactions import Journal
-from harness.faults import Replication, Script, Transact
+from harness.checkers.transactions import NOWHERE, Journal, PositionReply
+from harness.faults import CreateTopic, Replication, Script, Transact
 from harness.history import Change
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
@@ -29,6 +29,7 @@ from harness.worlds.cores.controller.simulator import ControllerSimulator
 from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.store.checks import committed
 from harness.worlds.disks import Crashed
+from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.partitions.log_config import UNBOUNDED, LogConfig
 from replica.core.replica_settings import ReplicaSettings
 from replica.wire.validation import LONG_MAX
@@ -75,6 +76,13 @@ def replicated(script: Script) -> Replicated:
         anywhere=chosen.reads == "anybody",
         timeout_ms=chosen.timeout_ms,
     )
+
+
+def transacted(script: Script) -> frozenset[str]:
+    """Return the topics that transactions write to. They include the topic of offsets if the script creates it."""
+    written = {name_of(op.topic) for op in script.ops if isinstance(op, Transact)}
+    created = {name_of(op.topic) for op in script.ops if isinstance(op, CreateTopic)} if written else set()
+    return frozenset(written | (created & {OFFSETS_TOPIC}))
 
 
 class Wires:
@@ -126,11 +134,15 @@ class PartitionsSimulator(ControllerSimulator):
         self.checkers = ReplicationCheckers(self)
         self.recorders: dict[str, Recorder] = {}
         """The recorded history of the members of a group, by group."""
-        self.transacted = frozenset(name_of(op.topic) for op in script.ops if isinstance(op, Transact))
+        self.transacted = transacted(script)
         """The topics that transactions write to."""
         self.journal = Journal()
         self.incarnations = 0
         """The number of initializations of transactional ids."""
+        self.positions: dict[str, tuple[str, TopicPartition]] = {}
+        """The groups and partitions whose offset only transactions commit, by the name in the history."""
+        self.offsets = 0
+        """The newest offset that a transactional producer has committed in a group. Each is greater than the last."""
         self.granted: dict[tuple[int, int], bool] = {}
         """The granted producer ids with their epochs. True: granted again after coordinators legally lost records, so
         that a leader may take a batch of one producer for a repeated batch of the other."""
@@ -162,8 +174,24 @@ class PartitionsSimulator(ControllerSimulator):
         if self.checkers.stability.doubtful():
             return made
         self.journal.final = self.checkers.stability.final()
+        self._add_final_positions()
         self.journal.complete = made.valid
         return with_transactions(made, self.journal)
+
+    def _add_final_positions(self) -> None:
+        """Add the positions at the end to the history, as the committed records have them.
+
+        Positions that were deleted because they were old are removed from the history.
+        """
+        journal, positions = self.journal, self.checkers.positions
+        moment = journal.moment()
+        for name, (group, where) in self.positions.items():
+            if positions.deleted(group, where):
+                journal.forget(name)
+            else:
+                offset = positions.final(group, where)
+                shown = NOWHERE if offset is None else offset
+                journal.positions.append(PositionReply(name, shown, True, moment, moment))
 
     # -- for the checkers of replication -----------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from kraft_controller.core.names import TRANSACTIONS_TOPIC
 from replica.core.errors import ErrorCode
 from replica.core.partitions.partition_log import AppendOrigin
 from replica.core.replica_messages import Produced
+from replica.core.transactions.marker_writes import MarkerWrites
 from replica.core.transactions.transaction_coordinator import TransactionCoordinator
 from replica.core.transactions.transaction_effects import (
     TimedOut,
@@ -30,6 +31,7 @@ from replica.core.transactions.transaction_marker_manager import (
     MarkerSettings,
     TransactionMarkerManager,
 )
+from replica.core.transactions.transaction_messages import AddPartitions, ProducerIdentity, TransactionDone
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.wire import transaction_records
 from replica.wire.records import ControlType, batch_of, control_batch
@@ -91,6 +93,16 @@ class Transactions(CoordinatorHost):
         if unknown:
             self.markers.checked(now)
 
+    def add_offsets(self, sender: ProducerIdentity, group: str, answer: Callable[[Any], None]) -> None:
+        """Handle AddOffsetsToTxn. The group coordinator of this broker has the number of partitions."""
+        groups = self._broker.groups
+        topic = groups.coordinator.topic
+        if topic.is_counted():
+            self.ask(AddPartitions.storing_offsets(sender, group, topic.partitions), answer)
+        else:
+            groups.turn()
+            answer(TransactionDone(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
     # -- markers -----------------------------------------------------------------------------------------
 
     def _more(self, ready: TransactionReady) -> None:
@@ -150,20 +162,24 @@ class Transactions(CoordinatorHost):
 
 def write_markers(leader: Any, request: MarkerRequest, answer: Callable[[Outcomes], None]) -> None:
     """Write the markers of a request as the leader of their partitions. Reply when each of them has an outcome."""
-    outcomes: Outcomes = []
+    keys = list(request.markers)
+    writes = MarkerWrites(
+        len(keys),
+        leader.groups.complete_transaction,
+        lambda: answer([(keys[place], error) for place, error in writes.outcomes.items()]),
+    )
 
-    def write(key: MarkerKey) -> None:
+    def write(place: int, key: MarkerKey) -> None:
+        marker, where = request.markers[key], key[1]
+
         def done(results: list[Produced]) -> None:
             [result] = results
-            outcomes.append((key, result.error))
-            if len(outcomes) == len(request.markers):
-                answer(outcomes)
+            writes.written(place, where, marker.producer, marker.commit, result.error, result.base_offset)
 
-        marker = request.markers[key]
         kind = ControlType.COMMIT if marker.commit else ControlType.ABORT
         batch = control_batch(kind, marker.producer, marker.epoch, marker.coordinator_epoch, leader.clock())
-        leader.append(key[1], batch, MARKER_TIMEOUT_MS, AppendOrigin.COORDINATOR, done)
+        leader.append(where, batch, MARKER_TIMEOUT_MS, AppendOrigin.COORDINATOR, done)
 
-    for key in request.markers:
-        write(key)
+    for place, key in enumerate(keys):
+        write(place, key)
     leader.turn()

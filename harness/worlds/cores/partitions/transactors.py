@@ -3,21 +3,25 @@
 A producer repeats a request until it has a definite reply or its patience ends. After that it initializes its id anew,
 which increments the producer epoch, so that its requests in flight are too late. An earlier identity that fell silent
 in the middle of a transaction comes back after the initialization of its successor. None of its requests may succeed.
+
+If the script creates the topic of offsets, each transaction also commits offsets of a group.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final
 
 from attrs import define, field
 
 from harness.checkers.transactions import Transaction, TransactionOutcome
 from harness.worlds.cores.partitions.clients import ANSWER_US, LATE_US, RETRY_US, Party
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
-from kraft_controller.core.names import TRANSACTIONS_TOPIC, TopicPartition
+from harness.worlds.cores.partitions.transactional_offsets import OnReply, Step, Steps, TransactionalOffsets
+from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from replica.core.errors import ErrorCode
+from replica.core.groups.group_messages import Committed
 from replica.core.replica_messages import Produced
 from replica.core.transactions import transaction_messages as messages
 from replica.wire.batch import TRANSACTIONAL
@@ -31,12 +35,6 @@ IDS: Final = 3
 REPEATED: Final = 0.15
 """The probability that a batch arrives a second time, late."""
 REPEATED_US: Final = 600_000
-
-OnReply: TypeAlias = Callable[[Any], None]
-"""Receives the reply, or None if there is none."""
-Step: TypeAlias = Callable[[OnReply], None]
-"""Sends a request, or waits."""
-Steps: TypeAlias = Generator[Step, Any, Any]
 
 
 class Failed(Exception):
@@ -64,6 +62,7 @@ class Transactor(Party):
         """The identities that fell silent, each with a partition that it has written to."""
         self._values = 0
         self._coordinator: Any = None
+        self._offsets = TransactionalOffsets(self, self.id, IDS) if OFFSETS_TOPIC in world.transacted else None
         self._work: Steps | None = None
         self._sent = 0
 
@@ -114,10 +113,16 @@ class Transactor(Party):
     def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> Steps:
         identity = self._identity or (yield from self._initialized())
         sender = messages.ProducerIdentity(self.id, identity.producer, identity.epoch)
+        if self._offsets is not None:
+            yield from self._offsets.enter()
         yield from self._insist(lambda: self._coordinate(messages.AddPartitions(sender, frozenset(partitions))))
         made = self._journal.begin(identity.number)
         for where in [each for each in partitions for _ in range(count)]:
             yield from self._write(made, identity, where)
+        if self._offsets is not None:
+            group = self._offsets.group
+            yield from self._insist(lambda: self._add_offsets(sender, group))
+            yield from self._offsets.commit(made, identity.producer, identity.epoch, self._insist)
         self.world.counted(f"transaction {fate}")
         if fate == "vanishes":
             self._silent.append((identity, partitions[0]))
@@ -129,6 +134,8 @@ class Transactor(Party):
         yield from self._insist(lambda: self._coordinate(messages.End(sender, commits)))
         self._journal.end(made, TransactionOutcome.COMMITTED if commits else TransactionOutcome.ABORTED)
         self.world.counted("transactions ended")
+        if self._offsets is not None:
+            yield from self._offsets.fetch()
 
     def _initialized(self) -> Steps:
         def init() -> Step:
@@ -146,12 +153,13 @@ class Transactor(Party):
 
     def _comes_back(self, former: Identity, where: TopicPartition) -> Steps:
         value = self._value()
-        self._journal.begin(former.number).values[value] = str(where)
+        made = self._journal.begin(former.number)
+        made.values[value] = str(where)
         sender = messages.ProducerIdentity(self.id, former.producer, former.epoch)
-        acts = {
-            f"writes to {where}": self._send(former, where, value),
-            "ends its transaction": self._coordinate(messages.End(sender, True)),
-        }
+        acts = {f"writes to {where}": self._send(former, where, value)}
+        if self._offsets is not None:
+            acts["commits offsets"] = self._offsets.late_commit(made, former.producer, former.epoch)
+        acts["ends its transaction"] = self._coordinate(messages.End(sender, True))
         for what, act in acts.items():
             self.world.counted("fenced producers come back")
             if _error_of((yield act)) is ErrorCode.NONE:
@@ -180,6 +188,8 @@ class Transactor(Party):
             if not error.retriable or self.world.now > until:
                 raise Failed
             self._coordinator = None
+            if self._offsets is not None:
+                self._offsets.forget_coordinator()
             yield lambda on_reply: self.later(RETRY_US, lambda: on_reply(None))
 
     def _find(self) -> Any:
@@ -192,13 +202,19 @@ class Transactor(Party):
 
     def _coordinate(self, ask: messages.Ask) -> Step:
         """Send a request to the coordinator."""
+        return self._at_coordinator(lambda broker, answer: broker.transactions.ask(ask, answer))
 
+    def _add_offsets(self, sender: messages.ProducerIdentity, group: str) -> Step:
+        """Send AddOffsetsToTxn to the coordinator."""
+        return self._at_coordinator(lambda broker, answer: broker.transactions.add_offsets(sender, group, answer))
+
+    def _at_coordinator(self, act: Callable[[Any, OnReply], None]) -> Step:
         def step(on_reply: OnReply) -> None:
             broker = self._coordinator = self._coordinator or self._find()
             if broker is not None:
                 self.ask(
                     broker,
-                    lambda: broker.transactions.ask(ask, lambda reply: self.reply(broker, lambda: on_reply(reply))),
+                    lambda: act(broker, lambda reply: self.reply(broker, lambda: on_reply(reply))),
                     lambda: on_reply(None),
                 )
             self.later(RETRY_US if broker is None else ANSWER_US, lambda: on_reply(None))
@@ -246,4 +262,9 @@ class Transactor(Party):
 
 def _error_of(reply: Any) -> ErrorCode:
     """Return the error of a reply. Without a reply the same request may succeed later."""
-    return ErrorCode.REQUEST_TIMED_OUT if reply is None else reply.error
+    if reply is None:
+        return ErrorCode.REQUEST_TIMED_OUT
+    if isinstance(reply, Committed):
+        return next((error for error in reply.errors.values() if error is not ErrorCode.NONE), ErrorCode.NONE)
+    error: ErrorCode = reply.error
+    return error

@@ -329,3 +329,18 @@ def test_a_position_that_is_being_committed_does_not_expire() -> None:
     ]
     room.release()
     assert room.fetch() == {T0: 2}
+
+
+def test_removed_group_does_not_come_back_with_a_record_that_was_pending() -> None:
+    """The group becomes empty before it has any record, and is removed while its first one is being written."""
+    room = Room(offsets_retention_check_interval_ms=60_000)
+    client = Client(room, "a")
+    client.join()
+    room.wait(5_000)
+    room.holding = True
+    client.leave()
+    room.wait(60_000)
+    room.release()
+    room.take_over()
+    described = room.ask(DescribeGroup(GROUP))
+    assert room.answers[described] == DescribedGroup(E.NONE)
