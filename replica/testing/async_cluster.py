@@ -93,7 +93,7 @@ class AsyncMemoryCluster:
         return await self._found("leader", lambda: self._leader(where), timeout_s)
 
     async def controller(self, *, timeout_s: float = TIMEOUT_S) -> int:
-        """Return the number of the controller. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
+        """Return the id of the controller. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
         self._check("controller")
         return await self._found("controller", self._controller, timeout_s)
 
@@ -144,7 +144,7 @@ class AsyncMemoryCluster:
         self._partitions.cut_off({self._broker("partition", broker).id for broker in brokers})
 
     def heal(self) -> None:
-        """End all partitions."""
+        """End all network partitions."""
         self._check("heal")
         self._partitions.heal()
 

@@ -78,7 +78,7 @@ class MemoryCluster:
         return self._call("leader", self._cluster.leader, topic, partition, timeout_s=timeout_s)
 
     def controller(self, *, timeout_s: float = TIMEOUT_S) -> int:
-        """Return the number of the controller. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
+        """Return the id of the controller. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
         return self._call("controller", self._cluster.controller, timeout_s=timeout_s)
 
     def wait_in_sync(self, topic: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -114,7 +114,7 @@ class MemoryCluster:
         self._call_now("partition", self._cluster.partition, *brokers)
 
     def heal(self) -> None:
-        """End all partitions."""
+        """End all network partitions."""
         self._call_now("heal", self._cluster.heal)
 
     # -- calls from other threads ------------------------------------------------------------------

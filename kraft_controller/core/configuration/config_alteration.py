@@ -77,9 +77,13 @@ def altered(kind: str, alterations: Iterable[Alteration], usual: Values) -> Chan
 def _listed(kind: str, one: Alteration, text: str, held: str) -> str:
     if key_of(kind, one.key).kind != "list":
         raise ConfigError(f"{one.key} is not a list: APPEND and SUBTRACT do not apply")
-    named = [word.strip() for word in text.split(",") if word.strip()]
-    left = [word for word in held.split(",") if word and word not in named]
+    named = _words(text)
+    left = [word for word in _words(held) if word not in named]
     return ",".join(left + named if one.operation is Operation.APPEND else left)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _checked(kind: str, change: Change) -> Change:

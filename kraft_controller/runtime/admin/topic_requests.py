@@ -64,8 +64,8 @@ async def plan_topic(
     below: Callable[[int], int],
     policy: Policy = Policy.SPREAD,
 ) -> dict[int, tuple[BrokerId, ...]]:
-    """Assign a new topic to the registered brokers. The default replication factor is three, or the number of brokers
-    if there are fewer."""
+    """Return an assignment of a new topic to the registered brokers. The default replication factor is three, or the
+    number of brokers if there are fewer."""
     brokers = await read_brokers(session)
     count = max(1, len(brokers))
     if factor is None:

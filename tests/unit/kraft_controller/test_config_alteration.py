@@ -32,6 +32,14 @@ def test_keys_are_altered_one_by_one() -> None:
     assert change(change(before)) == change(before)  # once more does no harm: an answer may have been lost
 
 
+@pytest.mark.parametrize(
+    ("operation", "after"), [(APPEND, "compact,delete"), (SUBTRACT, "compact")], ids=["append", "subtract"]
+)
+def test_spaces_in_a_stored_list_do_not_matter(operation: Operation, after: str) -> None:
+    change = config_alteration.altered("topics", [Alteration("cleanup.policy", operation, "delete")], {})
+    assert change({"cleanup.policy": "compact, delete"}) == {"cleanup.policy": after}
+
+
 def test_a_topic_may_neither_delete_nor_compact() -> None:
     """Kafka 3.9 takes an empty cleanup.policy, too: all records are kept."""
     assert config_alteration.replaced("topics", {"cleanup.policy": ""})({}) == {"cleanup.policy": ""}
