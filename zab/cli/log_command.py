@@ -21,7 +21,7 @@ from zab.cli.data_files.log_lines import (
     transactions_of,
     zxid_of,
 )
-from zab.cli.data_files.state_reader import no_progress, our_disk, pieces, read_ours
+from zab.cli.data_files.state_reader import no_progress, our_disk, pieces, read_ours, their_files
 from zab.cli.data_files.state_writer import found_in
 from zab.cli.kit.failures import Misused, report_failures
 from zab.cli.kit.options import log_dir_option
@@ -106,6 +106,10 @@ def _lines(path: Path, log_dir: Path | None) -> Iterator[LogLine]:
 
 
 def _ours(path: Path, log_dir: Path | None) -> Disk:
+    if their_files(path) == path:
+        raise Misused(
+            f"{path}: these are files of Apache ZooKeeper: `zab log dump` prints one of them, `zab import` all"
+        )
     disk = our_disk(path, log_dir)
     if not is_ours(disk):
         raise Misused(f"{path}: this is not a data directory of zab: it has neither a log nor a snapshot")

@@ -50,7 +50,7 @@ def ttl_of(ttl_ms: int) -> int:
 def config_version_of(version: int) -> int:
     """Return the version of a membership, which is a zxid; raise if it is invalid."""
     if not isinstance(version, int):
-        raise TypeError(f"a version must be a number, not {type(version).__name__}")
+        raise TypeError(f"a version must be a whole number, not {type(version).__name__}")
     if not -LONG <= version < LONG:
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}", "it does not fit into 64 bits")
     return version
@@ -58,7 +58,7 @@ def config_version_of(version: int) -> int:
 
 def version_of(version: int) -> int:
     if not isinstance(version, int):
-        raise TypeError(f"a version must be a number, not {type(version).__name__}")
+        raise TypeError(f"a version must be a whole number, not {type(version).__name__}")
     if not INT_MIN <= version <= INT_MAX:
         raise BadArguments(ErrorCode.BAD_ARGUMENTS, f"version {version}", "it does not fit into 32 bits")
     return version

@@ -214,7 +214,10 @@ def _more(code: int, op: int, fields: Fields, path: str) -> str:
     if code in (ErrorCode.NO_NODE, ErrorCode.BAD_ARGUMENTS) and (why := _why_invalid(op, fields, path)):
         return why
     if code == ErrorCode.QUOTA_EXCEEDED and op in READS:
-        return "too many watches: see ClientPortSettings.watches_per_client_max and watches_max, or maxWatchesPerClient"
+        return (
+            "too many watches: see ClientPortSettings.watches_per_client_max and watches_max "
+            "(in zoo.cfg maxWatchesPerClient and maxWatches)"
+        )
     if code == ErrorCode.QUOTA_EXCEEDED and op in CREATES and fields[3] in _EPHEMERAL:
         return (
             "a quota of the subtree is reached, or the limit on the paths of the session's ephemeral nodes "

@@ -126,6 +126,15 @@ def test_verify_names_the_end_of_the_sound_part_of_a_cut_log(tmp_path: Path) -> 
         assert json.loads(run("log", "verify", data, "--json", status=1))["last"] == last
 
 
+def test_verify_takes_no_files_of_zookeeper_for_damaged_ones(tmp_path: Path) -> None:
+    theirs = tmp_path / "version-2"
+    theirs.mkdir()
+    (theirs / "log.100000001").write_bytes(b"".join(log_chunks([])))
+    said = run("log", "verify", theirs, status=2)
+    assert f"{theirs}: these are files of Apache ZooKeeper" in said
+    assert "this is not a data directory of zab" in run("log", "verify", tmp_path, status=2)
+
+
 def test_verify_of_an_empty_log_names_no_last_transaction(data: Path) -> None:
     (log,) = data.glob("log.*")
     log.write_bytes(b"")

@@ -70,8 +70,10 @@ class StoreState:
 def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_progress) -> StoreState:
     """Read the state in a data directory or a snapshot file. `log_dir` is the dataLogDir of a directory.
 
-    Raise `ConfigError` if the path has no state in a known format, or a file's zxid is unknown. Raise `DamagedError`, a
-    `StorageError`, for damage, and another `StorageError` if a file cannot be read.
+    Raise `ConfigError` if the path is neither a data directory nor a snapshot of zab or of ZooKeeper, if a snapshot of
+    ZooKeeper lies outside of `version-2`, or if a file's zxid is unknown. Raise `NoSnapshotError` if a directory of
+    ZooKeeper has no usable snapshot, `MisnamedError` if the name of a file has the wrong zxid, and `DamagedError`, the
+    base class of both, for other damage. Raise another `StorageError` if a file cannot be read.
     """
     if path.is_dir():
         theirs = their_files(path)
@@ -183,7 +185,7 @@ def their_files(path: Path) -> Path | None:
     """
     if (path / VERSION_DIRECTORY).is_dir():
         return path / VERSION_DIRECTORY
-    names = [each.name for each in path.iterdir()] if path.is_dir() else []
+    names = _names(path) if path.is_dir() else []
     return path if path.name == VERSION_DIRECTORY and any(parse_name(name) for name in names) else None
 
 

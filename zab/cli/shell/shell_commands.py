@@ -7,6 +7,7 @@ has no `checkwatches`, no `multi` and no `multiread`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import version as version_of
 from typing import Final, TypeAlias
 
@@ -17,7 +18,7 @@ from zab.cli.shell import formatting, quotas
 from zab.cli.shell.parsing import BadLine, ParsedLine, parse_words, split
 from zab.cli.shell.shell_context import ShellContext
 from zab.session.multi import Multi, MultiRead
-from zab.session.session_errors import StoreError
+from zab.session.session_errors import NoNode, StoreError
 from zab.session.watch import Watch
 from zab.store.acl import OPEN
 from zab.store.operations import ANY_VERSION
@@ -278,10 +279,12 @@ async def _set_acl(shell: ShellContext, line: ParsedLine) -> None:
     left = [path] if line.has("R") else []
     while left:
         node = left.pop()
-        for name in await shell.session.children(node):
-            below = child_of(node, name)
-            await shell.session.set_acl(below, acl)
-            left.append(below)
+        with suppress(NoNode):  # deleted since the listing
+            below = [child_of(node, name) for name in await shell.session.children(node)]
+            left += below
+            for each in below:
+                with suppress(NoNode):
+                    await shell.session.set_acl(each, acl)
 
 
 @command(
