@@ -63,7 +63,8 @@ class ElectionLinks:
             pair.link.discard()
 
     def renew_silent(self, peers: Collection[ServerId], silent_ms: int) -> None:
-        """Close the open links to `peers` that have received nothing for `silent_ms`. Votes to send open new ones.
+        """Close the open links to `peers` that have received nothing for `silent_ms`. A link with a vote to send or
+        to repeat is opened again.
 
         A firewall that has forgotten a connection may drop its bytes for ever, without a reset, and yet admit new
         connections.
