@@ -92,8 +92,8 @@ def dev(
     """Run an ensemble of the coordination store on loopback, in this process.
 
     Each server has its own sockets and files, and takes part in real elections. Any ZooKeeper client can connect to
-    each of them. When all are ready, the command prints examples to try. Ctrl-C stops the servers; the data
-    remains.
+    each of them. When all are ready, the command prints examples to try. Ctrl-C stops the servers, with exit status
+    0; the data remains.
 
     \b
     zab dev                              three servers, clients at 2181, 2182 and 2183

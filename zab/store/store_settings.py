@@ -11,7 +11,8 @@ from zab.core.settings_checks import check_settings
 from zab.store.acl import DEFAULT_ACCESS, ENTRIES_MAX, ID_CHARS_MAX, Access
 
 TXN_BYTES_MAX: Final = (16 << 20) - (64 << 10)
-"""The largest size of a transaction that fits into a frame of `Limits.frame_bytes_max` by default."""
+"""The default limit of a transaction's size: the default of `Limits.frame_bytes_max` less 64 KiB, more than the other
+fields of a frame need. A server uses the exact limit (`txn_bytes_max_of`)."""
 
 
 @checks_arguments

@@ -95,8 +95,9 @@ class ClientConnection:
         self.in_progress = 0
         """The number of requests that have started, but not ended: see `respond`."""
         self.executing: RequestKind | None = None
-        """The kind of the request that blocks the next one; None if no request does. The connection's task sets None
-        when the request is answered, or is a placed write."""
+        """The kind of the request in execution, ORDINARY until it is decoded; None if the next request may be taken.
+        The connection's task sets None when the request has ended or, for a replicated write, when its records have
+        offsets."""
         self.pending_writes: deque[PendingWrite] = deque()
         """Replicated writes in the order of their requests. All but the last one are placed."""
         self.client_left = False

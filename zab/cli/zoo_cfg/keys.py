@@ -35,7 +35,9 @@ def _super_digest(value: str) -> str:
 _THREADS: Final = "there are no such threads: one event loop does the work"
 _NOT_JAVA: Final = "it concerns the Java virtual machine"
 _NO_PEERS_OF_THEIRS: Final = "zab's servers use a peer protocol of their own"
-_ALWAYS_BATCHED: Final = "requests that arrive during an fsync form the next batch; no request is delayed on purpose"
+_ALWAYS_BATCHED: Final = (
+    "new requests wait until they are as many as the transactions in flight, or those commit; no timer delays a request"
+)
 _ANY_SYNCS: Final = "the number of concurrent synchronizations is not limited"
 _OF_CLIENTS: Final = "it is a setting of ZooKeeper's own client"
 _NO_KERBEROS: Final = "there is no Kerberos"
