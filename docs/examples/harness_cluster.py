@@ -124,7 +124,7 @@ class Cluster:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._web}/json/", timeout=5) as answer:
                 shown: dict[str, Any] = json.load(answer)
                 return shown
-        except OSError:
+        except (OSError, ValueError):  # it has not started, or not completely
             return {}
 
     def _until(self, what: str, there: Any) -> None:

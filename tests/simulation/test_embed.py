@@ -405,13 +405,13 @@ def test_interrupted_search_keeps_the_smallest_script_and_its_history(monkeypatc
     def interrupted(script: Script, **given: Any) -> Outcome:
         nonlocal tries
         tries += 1
-        if tries == 5:
+        if tries == 6:
             raise KeyboardInterrupt
         return run(script, **given)
 
     monkeypatch.setattr("harness.embed.runs.run", interrupted)
     report = harness.campaign(Overdraws, model=Ledger, runs=1, seed=8, servers=(3,), operations=30, length_ms=800)
-    assert tries == 5
+    assert tries == 6
     assert report.failure is not None
     assert report.failure.script is not None
     assert len(report.failure.script.ops) < 20
