@@ -109,8 +109,7 @@ def campaign(
         one = _loaded(script, name_of(machine))
         scripts = [(one.seed, one)]
     given = _system(machine, model, requests, state)
-    system = given.system
-    name = getattr(machine, "__name__", type(machine).__name__)
+    system, subject = given.system, _subject(given, machine)
     began = time.monotonic()
     notes: list[str] = []
     try:
@@ -120,9 +119,9 @@ def campaign(
     except Violation as violation:
         explanation = violation.explanation if isinstance(violation, roundtrip.LocalViolation) else ""
         local = Failure(violation.invariant, violation.what, None, None, explanation=explanation)
-        return Report(name, 0, 0, time.monotonic() - began, (local,), tuple(notes))
+        return Report(subject.name, 0, 0, time.monotonic() - began, (local,), tuple(notes))
     limits = Limits(jobs, stop_after, shrink_runs, shrink_seconds, keep, diagram)
-    return search(_subject(given, machine), scripts, limits, began, notes, seeded=script is None)
+    return search(subject, scripts, limits, began, notes, seeded=script is None)
 
 
 def replay(

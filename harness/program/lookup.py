@@ -12,7 +12,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, Final
 
-from harness.embed.lookup import callable_named, name_of
+from harness.embed.lookup import callable_named
 from harness.program.world import SETTLE_MS, Invariant, Main, Program, world_of
 from harness.script.checks import ScriptError
 from harness.worlds import World
@@ -75,6 +75,3 @@ def world_named(name: str) -> World:
     except TypeError as error:
         raise ScriptError(f"{name}: {error}") from error
     return world_of(program)
-
-
-__all__ = ["PARTS", "name_of", "parts_of", "program_of", "world_named"]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
 from types import SimpleNamespace
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol
 
 import trio
 
 from zab.client.remote_session import RemoteSession
 from zab.client.remote_session import connect as connect_client
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from zab.core.argument_names import with_arguments_of
 
 
 class NodePort(Protocol):
@@ -32,17 +30,6 @@ class NodePort(Protocol):
     async def dial(self, node: int, port: int) -> trio.abc.Stream: ...
     def acts(self, what: str, values: tuple[Any, ...]) -> None: ...
     def wall_ms(self) -> int: ...
-
-
-def _with_arguments_of(
-    function: Callable[P, object],
-) -> Callable[[Callable[..., T]], Callable[Concatenate[Node, P], T]]:
-    """Let type checkers see the arguments of `function` at a method that passes them on."""
-
-    def decorate(method: Callable[..., T]) -> Callable[Concatenate[Node, P], T]:
-        return method
-
-    return decorate
 
 
 class Node:
@@ -81,7 +68,7 @@ class Node:
         """Open a session with the simulated servers for as long as the block lasts, as `zab.connect` does."""
         return self.connect(self.hosts, timeout_ms=timeout_ms)
 
-    @_with_arguments_of(connect_client)
+    @with_arguments_of(connect_client)
     def connect(self, hosts: str, **options: Any) -> AbstractAsyncContextManager[RemoteSession]:
         """Open a session as `zab.connect` does, with the same arguments. `hosts` are some of `Node.hosts`."""
         return self._port.connect(hosts, options)

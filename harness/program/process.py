@@ -20,6 +20,7 @@ import trio
 from attrs import define
 
 import zab
+from harness.exceptions import first_of
 from harness.faults import StrikeNode
 from harness.history import Event
 from harness.program.fleet import Fleet, NodeAct
@@ -180,7 +181,7 @@ class NodeLife:
             if self.dead or self.world.over:
                 return
             if self.world.node_failed(self.node, error):
-                self.note(f"ends with {type(leaf(error)).__name__}")
+                self.note(f"ends with {type(first_of(error)).__name__}")
                 process.ended(self)
                 process.start_later(RESTART_MS)
             return
@@ -208,7 +209,7 @@ class NodeLife:
         for host in parse_hosts(hosts).hosts:
             if host not in known:
                 raise ConfigError(f"{hosts!r}: {shown(host)} is no simulated server: use node.hosts, {self.hosts!r}")
-        protocol: Any = partial(_RecordingProtocol, self) if self.world.traced else ClientProtocol
+        protocol: Any = partial(ProgramProtocol, self) if self.world.traced else ClientProtocol
         outside = Outside(_addresses, self._dial, self._client_random, protocol)
         return connect(hosts, **{**options, "tls": None, "outside": outside})
 
@@ -390,13 +391,6 @@ class NodeProcess:
         self.start()
 
 
-class _RecordingProtocol(ProgramProtocol):
-    """Records the requests of a node, for the history and the picture of a run."""
-
-    def __init__(self, life: NodeLife, *arguments: Any) -> None:
-        super().__init__(life, *arguments)
-
-
 class CallRecorder:
     """The recorder of the sessions of all nodes. It puts their events into the trace."""
 
@@ -409,13 +403,6 @@ class CallRecorder:
 
     def add(self, event: Event) -> None:
         self._world.record(0, NOTE, event.client, event)
-
-
-def leaf(error: BaseException) -> BaseException:
-    """Return the first exception of a group, or the exception itself."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def host_of(node: int) -> str:

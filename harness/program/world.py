@@ -17,7 +17,7 @@ import trio
 from attrs import evolve, frozen
 
 from harness.checkers import Violation
-from harness.exceptions import described
+from harness.exceptions import described, first_of
 from harness.faults import Fault, Knobs, NodeFault, Op, Script, StrikeNode
 from harness.outcome import Outcome
 from harness.program.fleet import Fleet, NodeAct
@@ -25,7 +25,7 @@ from harness.program.forbidden import ForbiddenCall, guarded
 from harness.program.history import explain
 from harness.program.nemesis import ProgramNemesis
 from harness.program.node import Node
-from harness.program.process import NOTE, CallRecorder, NodeProcess, leaf
+from harness.program.process import NOTE, CallRecorder, NodeProcess
 from harness.script.checks import ScriptError
 from harness.script.names import ACTIVE
 from harness.watchdog import RunAway
@@ -35,7 +35,7 @@ from harness.worlds.stack.members import World
 from harness.worlds.stack.server import Server
 from harness.worlds.stack.store.server import CLIENT_PORT, StoreLife, host_of
 from harness.worlds.stack.world import WORLD
-from zab.core.ready import Note, Settings
+from zab.core.ready import Settings
 
 Main: TypeAlias = Callable[[Node], Awaitable[object]]
 Invariant: TypeAlias = Callable[[Fleet], object]
@@ -192,7 +192,7 @@ class ProgramWorld(World):
     def node_failed(self, node: Node, error: Exception) -> bool:
         if self.program.expected and not _unexpected(error, self.program.expected):
             return True
-        cause = leaf(error)
+        cause = first_of(error)
         what = f"node {node.number} ends with {error_words(cause)}"
         self.violated(Violation(f"{NO_ERROR}: {type(cause).__name__}", what))
         return False
@@ -302,9 +302,6 @@ class ProgramWorld(World):
         if outcome.invariant is None or self.trace is None:
             return outcome
         return evolve(outcome, explanation=explain(self.trace, outcome))
-
-    def noted(self, server: Any, note: Note) -> None:
-        super().noted(server, note)
 
 
 def named(function: Callable[..., object]) -> str:

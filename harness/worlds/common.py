@@ -19,7 +19,7 @@ from harness.availability import Availability
 from harness.checkers import Checker, Judge, OracleState, Violation
 from harness.checkers.disturbances import DropsHaveACause, VotesBeginWithTheCandidate
 from harness.checkers.service import NoCrash
-from harness.exceptions import described
+from harness.exceptions import described, first_of
 from harness.faults import Fault, Knobs, Op, Script, Write
 from harness.history import History
 from harness.members import member, with_server
@@ -150,8 +150,7 @@ def settings_of(knobs: Knobs) -> Settings:
 
 def violation_of(error: BaseException) -> Violation:
     """Return the violation to report for an exception, of the product or of the harness, that ended a run."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = first_of(error)
     return error if isinstance(error, Violation) else Violation(NoCrash.invariant, described(error))
 
 

@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]
 OURS = {"zab", "kraft_controller", "replica", "harness", "bench", "tests", "scripts"}
 UNDER_ANOTHER_NAME = {"kafka": "kafka-python"}
 LATE = {"bench": {"pytest"}, "dev": {"pysyncobj"}}
-"""Imported where something is done with it, by nobody who has this extra alone: only pytest imports its plugins."""
+"""Distributions that no module imports for a user of this extra alone: for example, only pytest imports its plugins."""
 
 
 def brought(extra: str) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from functools import cache, partial, wraps
 from inspect import isfunction, signature
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,6 +62,17 @@ def checks_methods(kind: type[T]) -> type[T]:
             what = kind.__name__ if name == "__init__" else f"{kind.__name__}.{name}"
             setattr(kind, name, _explained(what, function))
     return kind
+
+
+def with_arguments_of(
+    function: Callable[P, object],
+) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, P], T]]:
+    """Let type checkers see the arguments of `function` at a method that passes them on."""
+
+    def decorate(method: Callable[..., T]) -> Callable[Concatenate[Any, P], T]:
+        return method
+
+    return decorate
 
 
 def _explained(what: str, function: Callable[P, T]) -> Callable[P, T]:

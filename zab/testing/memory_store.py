@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Unpack
 
 import trio
 
 from zab.client.hosts import parse_hosts, shown
 from zab.client.remote_session import RemoteSession
 from zab.client.remote_session import connect as connect_client
-from zab.core.argument_names import check_names, checks_methods
+from zab.core.argument_names import check_names, checks_methods, with_arguments_of
 from zab.core.errors import ConfigError, LocalProtocolError, Stopped
 from zab.net.memory_network import MemoryNetwork
 from zab.runtime.block_nursery import block_nursery
@@ -27,21 +27,7 @@ from zab.testing.memory_servers import CLIENT_PORT, MemoryServer, MemoryStoreOpt
 from zab.testing.misuse import check_trio, clock_must_move
 from zab.testing.partitions import Partitions
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 _SERVED: Final = frozenset({SessionState.CONNECTED, SessionState.READ_ONLY})
-
-
-def _with_arguments_of(
-    function: Callable[P, object],
-) -> Callable[[Callable[..., T]], Callable[Concatenate[MemoryStore, P], T]]:
-    """Let type checkers see the arguments of `function` at a method that passes them on."""
-
-    def decorate(method: Callable[..., T]) -> Callable[Concatenate[MemoryStore, P], T]:
-        return method
-
-    return decorate
 
 
 @checks_methods
@@ -91,7 +77,7 @@ class MemoryStore:
         """Open a session for as long as the block lasts. It connects to any of the servers, as `zab.connect` does."""
         return self.connect(self.hosts, timeout_ms=timeout_ms)
 
-    @_with_arguments_of(connect_client)
+    @with_arguments_of(connect_client)
     def connect(self, hosts: str, **options: Any) -> AbstractAsyncContextManager[RemoteSession]:
         """Open a session as `zab.connect` does, with the same arguments. `hosts` names servers of this store.
 
