@@ -66,14 +66,18 @@ class Party:
     def later(self, wait_us: int, act: Callable[[], None]) -> None:
         self.world.push(self.world.now + wait_us, lambda *_: act(), None, None)
 
-    def leader(self) -> Any:
-        """Ask a random broker for the leader."""
+    def found(self, named_by: Callable[[Any], int | None], random: Random | None = None) -> Any:
+        """Ask a random broker for the broker that it names, a leader or a coordinator. Return None if there is none, or
+        no reply."""
         brokers = self.world.brokers
-        broker = brokers[1 + int(self.random.random() * len(brokers))]
+        broker = brokers[1 + int((random or self.random).random() * len(brokers))]
         if not broker.up or broker.paused or not self.world.wires.reach(-self.number, broker.id):
             return None
-        leader = broker.metadata.leader(self.where)
-        return None if leader is None else brokers[leader]
+        named = named_by(broker)
+        return None if named is None else brokers[named]
+
+    def leader(self) -> Any:
+        return self.found(lambda broker: broker.metadata.leader(self.where))
 
     def ask(self, broker: Any, act: Callable[[], None], refused: Callable[[], None]) -> None:
         """Send a request: `act` runs at the broker, or `refused` at the client if the broker is down."""

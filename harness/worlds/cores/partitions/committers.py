@@ -121,18 +121,9 @@ class Committer(Party):
 
     # -- requests ----------------------------------------------------------------------------------------
 
-    def _find(self) -> Any:
-        """Ask a random broker for the coordinator."""
-        brokers = self.world.brokers
-        broker = brokers[1 + int(self.random.random() * len(brokers))]
-        if not broker.up or broker.paused or not self.world.wires.reach(-self.number, broker.id):
-            return None
-        found = broker.groups.find(self.group)
-        return None if found is None else brokers.get(found)
-
     def _send(self, ask: messages.Ask, on_reply: OnReply, wait_us: int = ANSWER_US) -> None:
         """Send a request to the coordinator. `on_reply` receives the reply, or None if there is none."""
-        broker = self._coordinator = self._coordinator or self._find()
+        broker = self._coordinator = self._coordinator or self.found(lambda each: each.groups.find(self.group))
         self._sent += 1
         number = self._sent
 

@@ -163,15 +163,6 @@ class TransactionalOffsets:
 
     # -- requests ----------------------------------------------------------------------------------------
 
-    def _find(self) -> Any:
-        """Ask a random broker for the coordinator."""
-        brokers = self._world.brokers
-        broker = brokers[1 + int(self._random.random() * len(brokers))]
-        if not broker.up or broker.paused or not self._world.wires.reach(-self._party.number, broker.id):
-            return None
-        found = broker.groups.find(self.group)
-        return None if found is None else brokers.get(found)
-
     def _ask(
         self, ask: messages.Ask, wait_us: int = ANSWER_US, answered: Callable[[Any], None] = lambda _: None
     ) -> Step:
@@ -179,7 +170,9 @@ class TransactionalOffsets:
         party = self._party
 
         def step(on_reply: OnReply) -> None:
-            broker = self._coordinator = self._coordinator or self._find()
+            broker = self._coordinator = self._coordinator or party.found(
+                lambda each: each.groups.find(self.group), self._random
+            )
             if broker is None:
                 party.later(RETRY_US, lambda: on_reply(None))
                 return

@@ -192,14 +192,6 @@ class Transactor(Party):
                 self._offsets.forget_coordinator()
             yield lambda on_reply: self.later(RETRY_US, lambda: on_reply(None))
 
-    def _find(self) -> Any:
-        """Ask a random broker for the coordinator."""
-        brokers = self.world.brokers
-        broker = brokers[1 + int(self.random.random() * len(brokers))]
-        if not broker.up or broker.paused or not self.world.wires.reach(-self.number, broker.id):
-            return None
-        return brokers.get(broker.transactions.find(self.id))
-
     def _coordinate(self, ask: messages.Ask) -> Step:
         """Send a request to the coordinator."""
         return self._at_coordinator(lambda broker, answer: broker.transactions.ask(ask, answer))
@@ -210,7 +202,7 @@ class Transactor(Party):
 
     def _at_coordinator(self, act: Callable[[Any, OnReply], None]) -> Step:
         def step(on_reply: OnReply) -> None:
-            broker = self._coordinator = self._coordinator or self._find()
+            broker = self._coordinator = self._coordinator or self.found(lambda each: each.transactions.find(self.id))
             if broker is not None:
                 self.ask(
                     broker,
