@@ -141,7 +141,7 @@ async def test_arguments_that_cannot_be(via: SessionKind) -> None:
             await session.set(f"{it.root}/a", "text")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="a path must be text, not bytes"):
             await session.get(b"/a")  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="a version must be a number"):
+        with pytest.raises(TypeError, match="a version must be a whole number, not str"):
             await session.delete("/a", "1")  # type: ignore[arg-type]
         with pytest.raises(zab.LocalProtocolError, match="the request is too large"):
             await session.create(f"{it.root}/a", bytes(3_000_000))
@@ -712,6 +712,6 @@ async def test_acls_too_large_for_a_frame_are_refused_everywhere(name: str, requ
             session.reconfigure(joining=5),  # type: ignore[arg-type]
             session.reconfigure(members="server.1=a:1:2;3", version=wrong),
         ):
-            with pytest.raises(TypeError, match="whole number|a version must be a number|servers must be text"):
+            with pytest.raises(TypeError, match="whole number|servers must be text"):
                 await coroutine
         assert await session.exists(path) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any
 
 import pytest
@@ -191,6 +192,7 @@ STANDS_STILL = r"the MockClock stands still at 0 s, so nothing can {}: .*autojum
 def test_wait_under_a_still_clock_is_reported() -> None:
     async def main() -> None:
         async with open_memory_store(servers=3) as store, store.session() as session:
+            clock.autojump_threshold = inf
             await store.kill(await store.wait_leader())
             with pytest.raises(zab.LocalProtocolError, match=STANDS_STILL.format("elect a leader")):
                 await store.wait_leader()
@@ -201,7 +203,7 @@ def test_wait_under_a_still_clock_is_reported() -> None:
                 await store.resume(session)
             clock.autojump_threshold = 0
 
-    clock = MockClock()
+    clock = MockClock(autojump_threshold=0)
     trio.run(main, clock=clock)
 
 
