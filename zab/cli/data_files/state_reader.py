@@ -38,7 +38,7 @@ from zab.wire.disk_txn import FileTxn
 
 READ_BYTES: Final = 1 << 20
 UNSEEN_MAX: Final = 1 << 24
-"""The largest plausible number of transactions after a snapshot's newest known change that leave no trace in its nodes.
+"""The largest plausible number of transactions after a snapshot's newest known change that change no zxid of a node.
 
 If a file's name has a date in place of the zxid, the difference is far larger.
 """
