@@ -97,7 +97,7 @@ def _advice(source: Path) -> str:
     An import does not skip the damaged part, because that would lose acknowledged transactions.
     """
     if source.is_dir() and their_files(source) is None:
-        return f"`zab log repair {source} NEW` saves the undamaged part"
+        return f"`zab log repair {source} NEW` saves the part before the damage"
     return (
         f"{_OTHER_SERVER}. If this is the only copy, import its newest undamaged "
         "snapshot file alone; the transactions after it are lost then"

@@ -51,7 +51,7 @@ def _zxid(context: click.Context, option: click.Parameter, value: str | None) ->
 
 @click.group()
 def log() -> None:
-    """Print a transaction log, verify it, save the undamaged part of it, or give the history up.
+    """Print a transaction log, verify it, save the part before the damage, or give the history up.
 
     Only `give-up` changes the data directory. The other commands may run while the server runs.
     """
@@ -108,7 +108,7 @@ def _lines(path: Path, log_dir: Path | None) -> Iterator[LogLine]:
 def _ours(path: Path, log_dir: Path | None) -> Disk:
     if their_files(path) == path:
         raise Misused(
-            f"{path}: these are files of Apache ZooKeeper: `zab log dump` prints one of them, `zab import` all"
+            f"{path}: these are files of Apache ZooKeeper: `zab log dump` prints a log file, `zab import` converts all"
         )
     disk = our_disk(path, log_dir)
     if not is_ours(disk):

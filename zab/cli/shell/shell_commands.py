@@ -325,7 +325,7 @@ async def _add_watch(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "removewatches path [-c|-d|-a] [-l]",
-    "remove watches; -c: of children, -d: of data, -a: of any kind (default); -l has no effect",
+    "remove watches at path; -c: one-shot, of children; -d: one-shot, of data; -a: all (default); -l has no effect",
     flags="cdal",
     least=1,
     most=1,
@@ -336,7 +336,7 @@ async def _remove_watches(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "checkwatches path [-c|-d|-a]",
-    "tell whether this session watches the node; -c: its children, -d: its data, -a: either (default)",
+    "tell whether the session has a watch at path; -c: one-shot, of children; -d: one-shot, of data; -a: any (default)",
     flags="cda",
     least=1,
     most=1,
