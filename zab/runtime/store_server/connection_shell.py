@@ -103,7 +103,7 @@ class ConnectionShell:
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* Exception as errors:
-            # A bug of this server, or the server is ending: only this client loses its connection.
+            # A bug in this server, or an error because it is ending. End this connection, not the server.
             connection.failed(errors.exceptions[0])
         finally:
             connection.closed()
@@ -203,7 +203,7 @@ class ConnectionShell:
         self._interrupt()
 
     def _interrupt(self) -> None:
-        """Wake the task in `_receive`, if it can be woken: a read of TLS goes on."""
+        """Wake the task in `_receive`. A read from a TLS stream cannot be interrupted and goes on."""
         self._changed.ring()
         if self._fd is not None:
             self._server.member.socket_reader.interrupt(self._fd)
