@@ -88,7 +88,7 @@ class ConnectionShell:
         self._buffer = connection.send_buffer
         """The connection's send buffer, held directly: each write uses it."""
         self.output_ready = partial(server.poster.dirty, self)
-        """Part of `ShellPort`: have `flush` called at the end of the server's turn."""
+        """Part of `ShellPort`: have `RequestPoster` call `flush`, at the end of the turn if one runs."""
 
     # -- the task ----------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class ConnectionShell:
     # -- sending -----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send the gathered replies. Called at the end of a turn of the server."""
+        """Send the gathered replies and events. Called by `RequestPoster`, usually at the end of a turn."""
         self.connection.settle()
         self._write()
 
