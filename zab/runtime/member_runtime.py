@@ -181,7 +181,10 @@ class MemberRuntime:
                 await writer.call(self._storage.save_committed)
 
     async def _renew_silent_links(self, elections: ElectionLinks) -> None:
-        """During an election, reconnect to voters that have sent nothing for `init_ms` on an open election link."""
+        """Once an election has lasted for `init_ms`, reconnect to the voters that have sent nothing since its start.
+
+        A link that was opened less than `init_ms` ago is kept.
+        """
         init_ms = self._arguments.settings.init_ms
         while True:
             await trio.sleep(init_ms / 4_000)
@@ -194,7 +197,7 @@ class MemberRuntime:
             self._disk.close()
 
     def stop(self, error: Exception) -> None:
-        """Fail the changes, barriers and snapshots that callers still wait for, after the member has ended."""
+        """Fail the membership changes, barriers and snapshots that callers still wait for: the member has ended."""
         self.requests.stop(error)
         self._snapshots.schedule.stop(error)
 

@@ -39,7 +39,8 @@ class PeerDialler:
             with trio.fail_after(self._connect_s):
                 stream = await self._network.connect(host, port)
         except socket.gaierror as error:
-            # A name without an address is a configuration error, so warn of it. A server that is down needs no warning.
+            # An unresolvable name is usually a configuration error, so warn of it. A server that is down needs no
+            # warning.
             why = f"the name {host} cannot be resolved: {error.strerror}"
             self._log.warn_rate_limited("host_unknown", host, peer=peer, host=host, why=why)
             raise
@@ -64,9 +65,9 @@ async def listen_for_peers(
 class PeerPort:
     """Listens, and passes on the streams that send a valid hello in time. The memory for all others is bounded.
 
-    Half-open connections are in two pools, for known and for unknown addresses, so strangers never drop connections
-    from known addresses. If a pool holds `Limits.handshakes_max` connections, a new one drops the oldest connection of
-    the host with the most in this pool. A connection of a member is half-open for a moment only.
+    Half-open connections are in two pools, for known and for unknown addresses, so connections from unknown addresses
+    never displace those from known ones. If a pool holds `Limits.handshakes_max` connections, a new one drops the
+    oldest connection of the host with the most in this pool. A connection of a member is half-open for a moment only.
     """
 
     def __init__(
@@ -140,8 +141,8 @@ class PeerPort:
             with accepted.half_open():
                 hello = await self._handshake.answer(stream, self._purpose)
         except UNREACHABLE as error:
-            # One line for each host and kind of mistake, so that a port scan or a wrong configuration cannot fill the
-            # log.
+            # The rate of lines is limited for each host and type of error, so that a port scan or a wrong
+            # configuration cannot fill the log.
             kind = type(error).__name__
             why = described(error)
             self._log.warn_rate_limited(
