@@ -205,9 +205,9 @@ def _damaged_owners(*directories: Path | None) -> list[str]:
 def repair(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a NEW directory from the part of a history before the damage. DATA is not changed.
 
-    Use this only for the last copy of a history. A member of an ensemble does not need it: start the server, and it
-    gets the history from the others. All transactions after the damage are lost, acknowledged ones included. If
-    nothing can be read, NEW is not made, and the exit status is 1.
+    Use this only for the last copy of a history. A damaged member of an ensemble does not need this command: start it,
+    and it receives the history from the leader. All transactions after the damage are lost, acknowledged ones included.
+    If nothing can be read, NEW is not made, and the exit status is 1.
     """
     state = read_ours(_ours(source, log_dir), str(source), salvage=True)
     for note in state.notes:
@@ -225,10 +225,10 @@ def repair(source: Path, target: Path, log_dir: Path | None) -> None:
 def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     """Give up the history of a stopped server that vetoes its leader, in favour of the leader's history.
 
-    A server vetoes if it has committed transactions that its leader lacks, because a majority of servers has lost data.
-    Then the server logs the event `vetoes`, and `zab status` prints a warning. This command gives these transactions
-    up, without checking that the server vetoes. After its next start the server does not vote until a leader has sent
-    it a snapshot; then its old files are renamed to damaged.*.
+    A server vetoes its leader if the leader lacks committed transactions that the server has. This happens only after a
+    majority of the servers has lost data. Then the server logs the event `vetoes`, and `zab status` prints a warning.
+    This command gives these transactions up, without checking that the server vetoes. After its next start the server
+    does not vote until a leader has sent it a snapshot; then its old files are renamed to damaged.*.
     """
     _ours(path, log_dir)
     if not yes:
