@@ -124,9 +124,10 @@ def _ours(path: Path, log_dir: Path | None) -> Disk:
 def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     """Verify the checksums of the whole log and of the newest snapshot, and print what the next start would report.
 
-    Exit status 0: a server would start with this history and vote. 1: it would not, and the lines that begin with
-    "damage" say why. A server with a damaged history does not vote before the leader has sent it the history; if it is
-    the only voter, it does not start. A torn tail, the usual trace of a crash, is not damage.
+    Exit status 0: a server would start with this history and vote, unless it has lost its promises. 1: it would not,
+    and the lines that begin with "damage" say why. A server with a damaged history does not vote before the leader has
+    sent it the history; if it is the only voter, it does not start. A torn tail, the usual trace of a crash, is not
+    damage.
     """
     disk = _ours(path, log_dir)
     files: list[dict[str, Any]] = [
