@@ -69,10 +69,10 @@ def serve(
     ZOO.CFG is ZooKeeper's configuration file, unchanged. A warning names each key whose value asks for an effect that
     this server lacks, and all mistakes are reported together. As with ZooKeeper, `myid` is a file in the dataDir.
 
-    The dataDir stores the membership of the ensemble. If the membership in the file differs from it in more than the
-    client addresses, the server does not start. It starts with a warning in four cases: it is the only server in both;
-    the stored membership does not include it; reconfigEnabled is on and the stored membership includes other servers,
-    too; or --membership-from-file is given. Change members while the ensemble runs, with `zab shell reconfig`.
+    The dataDir stores the membership of the ensemble. If the membership in ZOO.CFG differs from the stored one in more
+    than the client addresses, the server does not start. It starts with a warning in four cases: it is the only server
+    in both; the stored membership does not include it; reconfigEnabled is on and the stored membership includes other
+    servers, too; or --membership-from-file is given. Change members while the ensemble runs, with `zab shell reconfig`.
 
     \b
     zab serve zoo.cfg                      serve clients at clientPort
