@@ -389,6 +389,7 @@ class Member:
         else:
             await trio.lowlevel.checkpoint()
         await running.gate.passed()
+        self._started()  # the member may have ended meanwhile, with half of a snapshot in the machine
         return look(self._machine)
 
     @property
