@@ -199,7 +199,7 @@ class MemberRuntime:
             self._disk.close()
 
     def stop(self, error: Exception) -> None:
-        """End the waiting of all callers: the member has ended. All but readers, who look for themselves, get `error`."""
+        """End the waiting of all callers: the member has ended. Readers look for themselves; all others get `error`."""
         self.requests.stop(error)
         self._snapshots.schedule.stop(error)
         for done in self._giving_up:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -10,7 +11,7 @@ import trio
 
 from zab.core.zxid import ServerId
 from zab.host.logs import Log
-from zab.net.cannot_listen import cannot_listen
+from zab.net.cannot_listen import CannotListen, cannot_listen
 from zab.net.half_open import HalfOpen
 from zab.net.listener import Accepted, ConnectionCounts, Limit, LimitedListener, ListenerLimits
 from zab.net.network import Network
@@ -103,29 +104,50 @@ class PeerPort:
         """
         self._scope: trio.CancelScope | None = None
         """Cancelled to close the listeners at `bound`."""
+        self._closed = trio.Event()
+        """Set when these listeners are closed."""
 
     async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
         """Listen at this address, and no longer at the earlier one. Existing links stay open.
 
         Raise `CannotListen` if that fails: then the earlier one stays in use.
         """
-        if self.bound == (host, port):
+        before = self.bound
+        if before == (host, port):
             return
+        try:
+            await self._listen(nursery, host, port)
+        except CannotListen as error:
+            if before is None or before[1] != port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+                raise
+            # The old listeners may hold the port: while they listen on all addresses, no single one is free.
+            self.unbind()
+            await self._closed.wait()
+            try:
+                await self._listen(nursery, host, port)
+            except CannotListen:
+                await self._listen(nursery, *before)
+                raise
+
+    async def _listen(self, nursery: trio.Nursery, host: str, port: int) -> None:
         listeners = await listen_for_peers(self._network, host, port, self._purpose)
         self.unbind()
         self.bound = (host, port)
-        self._scope = trio.CancelScope()
-        nursery.start_soon(self._serve, listeners, self._scope)
+        self._scope, self._closed = trio.CancelScope(), trio.Event()
+        nursery.start_soon(self._serve, listeners, self._scope, self._closed)
 
     def unbind(self) -> None:
         self.bound = None
         if self._scope is not None:
             self._scope.cancel()
 
-    async def _serve(self, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]], scope: trio.CancelScope) -> None:
+    async def _serve(
+        self, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]], scope: trio.CancelScope, closed: trio.Event
+    ) -> None:
         with scope:
             async with trio.open_nursery() as nursery:
                 await self._listener.accept_from(listeners, nursery)
+        closed.set()
 
     def _pool(self, host: str) -> HalfOpen:
         return self._known if host in self._welcome or self._lives_at(host) else self._strangers

@@ -272,6 +272,7 @@ def test_history(tmp_path: Path) -> None:
         assert await typing("history") == ["0 - create -s /a-", "1 - redo 0", "2 - history"]
         assert "repeat itself" in (await typing("redo 1"))[0]
         assert "there is no command 99" in (await typing("redo 99"))[0]
+        assert "there is no command -2" in (await typing("redo -2"))[0]
 
     run(tmp_path, story)
 

@@ -81,10 +81,12 @@ async def _walk(shell: ShellContext, path: str) -> None:
     left = [child_of(path, name) for name in sorted(names, reverse=True)]
     while left:
         node = left.pop()
-        if await shell.session.exists(node) is None:
+        try:
+            names = await shell.session.children(node)
+        except NoNode:
             continue  # deleted since the listing
         shell.say(node)
-        left += [child_of(node, name) for name in sorted(await shell.session.children(node), reverse=True)]
+        left += [child_of(node, name) for name in sorted(names, reverse=True)]
 
 
 @command(
@@ -474,8 +476,7 @@ async def _quit(shell: ShellContext, line: ParsedLine) -> None:
 
 @command("history", "list the last commands, with numbers")
 async def _history(shell: ShellContext, line: ParsedLine) -> None:
-    first = max(0, len(shell.history) - 11)
-    shell.say(*[f"{number} - {line}" for number, line in enumerate(shell.history[first:], first)])
+    shell.say(*[f"{number} - {line}" for number, line in [*shell.history.items()][-11:]])
 
 
 @command("redo number", "repeat a command, by its number in `history`", least=1, most=1)
@@ -483,9 +484,9 @@ async def _redo(shell: ShellContext, line: ParsedLine) -> None:
     try:
         number = int(line.words[0])
         again = shell.history[number]
-    except (ValueError, IndexError):
+    except (ValueError, KeyError):
         raise BadLine(f"there is no command {line.words[0]} in the history: `history` lists the last ones") from None
-    if again.split()[:1] == ["redo"] or number == len(shell.history) - 1:
+    if again.split()[:1] == ["redo"] or number == max(shell.history):
         raise BadLine("redo cannot repeat itself")
     await shell.execute(again)
 
