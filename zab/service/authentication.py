@@ -158,7 +158,10 @@ class ClientAuthentication:
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
 
     def may_be_wrong(self, scheme: str, credentials: bytes) -> bool:
-        """Return whether credentials may be a guess: in the digest scheme, only those with the super user's name."""
+        """Return whether credentials may be a wrong guess.
+
+        In the digest scheme only those with the super user's name may: it accepts any other name with any password.
+        """
         chief = self._settings.super_digest
         if scheme != "digest":
             return True

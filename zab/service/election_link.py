@@ -1,11 +1,12 @@
 """One server's side of an election link: when it dials, knocks or pauses, and what it sends.
 
-The server with the larger id opens the connection. If the other server has something to send, it knocks: it connects,
-introduces itself and closes; then the server with the larger id connects to it. So two servers that dial each other at
-the same time get one connection, as in ZooKeeper's `QuorumCnxManager`. Only the newest message waits to be sent.
+The server with the larger id opens the connection. If the other server has something to send and there is no
+connection, it knocks: it connects, introduces itself and closes; then the server with the larger id connects to it. So
+two servers that dial each other at the same time get one connection, as in ZooKeeper's `QuorumCnxManager`. Only the
+newest message waits to be sent.
 
-The link is pure: times are seconds of a monotonic clock. Its shell (`zab.runtime.election_links`) calls
-`step` after each event, and carries out the result.
+The link is pure: times are seconds of a monotonic clock. While there is no connection, its shell
+(`zab.runtime.election_links`) calls `step` after each event, and carries out the result.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class ElectionLink:
         self._back_off(addresses, now)
 
     def has_knocked(self, addresses: Sequence[Address], now: float) -> None:
-        """Record that the peer has received this server's knock, and will connect."""
+        """Record that the peer has received this server's knock, and leave it time to connect."""
         self.why = ""
         self._back_off(addresses, now)
 
