@@ -52,7 +52,8 @@ def settle(
     if ServerId(sid) not in saved.by_id:
         source.warnings.append(
             f"{what}\n  Server {sid} is not a member in the stored membership: it was removed, or not yet added. "
-            "It follows the others without a vote, if admitted (quorum.admitNonMembers), until `reconfig -add` adds it"
+            "It follows the others without a vote, if they admit it (quorum.admitNonMembers), until `reconfig -add` "
+            "adds it"
         )
     elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
         counts = "the file's, which is newer," if given.version > saved.version else "the stored membership"
@@ -128,9 +129,9 @@ def _forced(source: ZooSource, given: Ensemble, saved: Ensemble, what: str) -> E
     strangers = [sid for sid in given.voters if sid not in saved.by_id]
     if given.is_quorum(strangers):
         source.problems.append(
-            f"{what}\n  {OPTION}: the new servers, {', '.join(map(str, strangers))}, would be a majority: they could "
-            "elect one of themselves, with an empty history. Name few enough that the servers with the history are the "
-            f"majority, then add the others by `reconfig -add`: see {_GROW}"
+            f"{what}\n  {OPTION}: the new servers, {', '.join(map(str, strangers))}, would be a quorum: they could "
+            "elect one of themselves, with an empty history. Name so few new servers that they are no quorum, then add "
+            f"the others by `reconfig -add`: see {_GROW}"
         )
     source.warnings.append(
         f"{what}\n  {OPTION}: FROM NOW ON THE SERVERS OF THE FILE ARE THE ENSEMBLE. All servers must have been "
