@@ -304,7 +304,7 @@ async def _http(host: str, port: int, path: str) -> tuple[int | None, bytes]:
     except h11.RemoteProtocolError as error:
         if status is None:
             return None, b""
-        raise ValueError(f"its HTTP reply breaks off: {error}") from None
+        raise ValueError(f"the HTTP reply breaks off: {error}") from None
     return status, bytes(body)
 
 

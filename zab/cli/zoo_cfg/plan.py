@@ -197,8 +197,8 @@ def _check_foreign(source: ZooSource, data: Path) -> None:
     if foreign.is_dir() and any(foreign.iterdir()) and not (data / IDENTITY).exists():
         source.problem(
             "dataDir",
-            f"holds data of Apache ZooKeeper ({foreign}), which has another format: stop that server, run "
-            f"`zab import {data} NEW_DIRECTORY`, and let dataDir name the new directory",
+            f"holds data of Apache ZooKeeper ({foreign}), which has another format: stop the ZooKeeper "
+            f"server, run `zab import {data} NEW_DIRECTORY`, and let dataDir name the new directory",
         )
 
 

@@ -89,9 +89,9 @@ def removed(saved: Ensemble | None, sid: int) -> str:
     if saved is None or ServerId(sid) in saved.by_id:
         return ""
     return (
-        f". The stored membership, version {_version(saved)}, lacks it, too: a reconfiguration has removed it, or has "
-        "not added it yet. To make it a member, write its line into the file, start it, and run `reconfig -add` at "
-        "another server"
+        f". The stored membership, version {_version(saved)}, lacks server {sid}, too: a reconfiguration has removed "
+        "it, or has not added it yet. To make it a member, write its line into the file, start the server, and run "
+        "`reconfig -add` at another one"
     )
 
 
@@ -115,8 +115,8 @@ def _remedy(sid: int, given: Ensemble, saved: Ensemble) -> str:
     if set(saved.by_id) == {sid}:
         return (
             f"  Server {sid} served alone until now, and would continue alone, while the others begin with an empty "
-            f"history. Keep only its own line, server.{sid}=..., in the file, and start it; then start the others and "
-            f"add them by `reconfig -add`: see {_GROW}"
+            f"history. In the file, keep only the line server.{sid}=..., and start server {sid}; then start the others "
+            f"and add them by `reconfig -add`: see {_GROW}"
         )
     return (
         "  Put the lines back as they were. Members are changed while the ensemble runs, with reconfigEnabled=true and "
