@@ -225,7 +225,9 @@ def test_quotas(tmp_path: Path) -> None:
         assert (await typing("listquota /a"))[0].startswith("Output quota for /a count=-1,bytes=100")
         await typing("delquota -b /a")
         assert await typing("ls /zookeeper/quota") == ["[]"]
-        assert await typing("setquota -N 1 /a/b") == ["note: only servers with enforceQuota=true enforce -N and -B"]
+        assert await typing("setquota -N 1 /a/b") == [
+            "note: -N and -B are enforced only if the leader has enforceQuota=true"
+        ]
         assert "/a/b, below /a, has a quota already" in (await typing("setquota -n 1 /a"))[0]
         assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
         for command in ("listquota", "delquota"):

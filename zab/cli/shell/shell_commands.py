@@ -348,7 +348,11 @@ async def _check_watches(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(f"{line.words[0]} is {'' if there else 'not '}watched")
 
 
-@command("printwatches [on|off]", "print watch events, or stop printing them; without on or off: tell which", most=1)
+@command(
+    "printwatches [on|off]",
+    "print watch events, or stop printing them; without an argument: show the present setting",
+    most=1,
+)
 async def _print_watches(shell: ShellContext, line: ParsedLine) -> None:
     if not line.words:
         shell.say(f"printwatches is {'on' if shell.prints_watches else 'off'}")
@@ -381,8 +385,8 @@ async def _set_quota(shell: ShellContext, line: ParsedLine) -> None:
     if not limits:
         raise BadLine("give a limit: -n or -N for nodes, -b or -B for bytes; -N and -B are hard limits")
     await quotas.set_quota(shell.session, line.words[0], limits)
-    if line.value("-N") or line.value("-B"):  # a client cannot see whether its server enforces quotas
-        shell.say("note: only servers with enforceQuota=true enforce -N and -B")
+    if line.value("-N") or line.value("-B"):  # a client cannot see whether quotas are enforced
+        shell.say("note: -N and -B are enforced only if the leader has enforceQuota=true")
 
 
 @command("listquota path", "print the limits and the usage of a subtree", least=1, most=1)
@@ -397,7 +401,13 @@ async def _list_quota(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(f"Output quota for {path} {shown(limits)}", f"Output stat for {path} {shown(stats)}")
 
 
-@command("delquota [-n|-b|-N|-B] path", "remove the named limits of a subtree, or all", flags="nbNB", least=1, most=1)
+@command(
+    "delquota [-n|-b|-N|-B] path",
+    "remove the named limits of a subtree; without an option: all",
+    flags="nbNB",
+    least=1,
+    most=1,
+)
 async def _delete_quota(shell: ShellContext, line: ParsedLine) -> None:
     await quotas.delete_quota(shell.session, line.words[0], {quotas.KEYS[flag] for flag in line.flags})
 
@@ -474,7 +484,7 @@ async def _quit(shell: ShellContext, line: ParsedLine) -> None:
     shell.done = True
 
 
-@command("history", "list the last commands, with numbers")
+@command("history", "list the last 11 commands, with their numbers")
 async def _history(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(*[f"{number} - {line}" for number, line in [*shell.history.items()][-11:]])
 
