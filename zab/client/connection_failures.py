@@ -1,7 +1,7 @@
 """Explain failed connections to operators.
 
-A mistyped port may belong to another protocol, so the message names the protocol of an unexpected answer. Some failures
-are permanent: further attempts fail, too, until an operator changes something.
+A mistyped port may belong to another protocol, so the message describes an unexpected answer. Some failures are
+permanent: further attempts fail, too, until an operator changes something.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class ConfigSource:
         self.problems += [line for line in problems if line not in self.problems]
 
     def blame(self, error: ConfigError) -> None:
-        """Record an error of a settings object as a problem of the key that its text names.
+        """Record an error of a settings object as a problem of the key that the error's text names.
 
         The text names a key if it begins with `key=`, or with the path of a file that is the key's value. Otherwise the
         problem is recorded for the whole file. If the key has a problem already, nothing is recorded.
