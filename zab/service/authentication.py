@@ -212,7 +212,8 @@ class ClientAuthentication:
         try:
             return self._step(token), 0
         except SaslError as error:
-            self.guessed_wrong, self.why = True, str(error)
+            proved = self._exchange is not None and self._exchange.user is not None
+            self.guessed_wrong, self.why = not proved, str(error)
             self._exchange = None
             needed = "sasl" in self._security.required
             if self._security.sasl_tolerant and not needed:

@@ -118,6 +118,8 @@ async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerRepor
             why = f"it cannot be reached: {described(error)}"
         except ValueError as error:
             why = f"no state of a server can be read there: {error}"
+        except (KeyError, TypeError, AttributeError) as error:
+            why = f"no state of a server can be read there: its reply has another form ({error!r})"
     return ServerReport((ServerRow(where, problem=why),))
 
 
