@@ -3,8 +3,9 @@
 The roles make the decisions. This module keeps the resulting state, because a mistake in it would lose data. Two rules
 hold by construction:
 
-- A transaction is applied only when it is committed *and* durable here. So the machine is never ahead of the disk.
-- The machine holds nothing uncommitted. So a change of role never has to undo anything in it.
+- A transaction is applied only when it is committed *and* durable here. So the replicated state machine, "the machine"
+  below, is never ahead of the disk.
+- The machine holds nothing uncommitted. So a change of role never has to undo anything in the machine.
 """
 
 from __future__ import annotations
@@ -208,7 +209,9 @@ class LogState:
         """Put membership changes up to `zxid` into force, but commit nothing: UPTODATE has not arrived.
 
         If the changes waited for UPTODATE, this server would acknowledge proposals after a change that it still takes
-        for pending. Raise RemoteProtocolError if the history ends before `zxid`.
+        for pending. A new leader may then ignore this server's newer history (`LeaderQuorums.may_know_more`).
+
+        Raise RemoteProtocolError if the history ends before `zxid`.
         """
         if zxid > self.history.last:
             raise RemoteProtocolError(f"{show(zxid)} was committed, but never proposed to this server")

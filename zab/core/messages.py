@@ -82,7 +82,7 @@ class AckEpoch:
 
 @frozen
 class AckNewLeader:
-    """The leader's initial history is durable at the learner, and so is the epoch."""
+    """The learner's history as of `NewLeader` is durable, and so is the epoch."""
 
     epoch: Epoch
 

@@ -82,7 +82,7 @@ class LeaderPhase:
         """End the attempt to lead if too few learners follow."""
 
     def flush(self, now: Millis) -> None:
-        """Act at the end of a turn of the node."""
+        """Act before `Node.ready` returns the effects."""
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         raise NotLeader("this server is not an established leader")

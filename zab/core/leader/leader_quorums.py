@@ -30,11 +30,11 @@ class LeaderQuorums:
         return all(view.meets_every_quorum(sids) for view in self._log_state.views)
 
     def counting(self) -> list[ServerId]:
-        """Return the learners that have acknowledged NEWLEADER and can have lost no promises."""
+        """Return the learners that have acknowledged NEWLEADER and are not `forgotten`."""
         return [sid for sid, learner in self._learners.items() if learner.counts]
 
     def following(self) -> list[ServerId]:
-        """Return the learners to which NEWLEADER was sent and which can have lost no promises."""
+        """Return the learners to which NEWLEADER was sent and which are not `forgotten`."""
         return [sid for sid, each in self._learners.items() if each.step >= _SYNCHRONIZING and not each.forgotten]
 
     def may_vote(self, sid: ServerId) -> bool:
