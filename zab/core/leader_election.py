@@ -188,7 +188,7 @@ class LeaderElection:
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, notification: Notification, now: Millis) -> None:
-        """Handle a notification from a voter: take its vote for a voter, or answer its request for a vote.
+        """Handle a notification from a voter: take a vote that names a voter, or answer a request for a vote.
 
         A notification from any other server is ignored.
         """

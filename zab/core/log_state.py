@@ -200,7 +200,9 @@ class LogState:
         if zxid <= self.committed:
             return
         if zxid > self.history.last:
-            raise RemoteProtocolError(f"{show(zxid)} was committed, but this server has only {show(self.history.last)}")
+            raise RemoteProtocolError(
+                f"{show(zxid)} was committed, but this server's history ends at {show(self.history.last)}"
+            )
         self.committed = zxid
         self._activate_up_to(zxid)
         self._apply()

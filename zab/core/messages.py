@@ -110,7 +110,7 @@ If it comes before `FollowerInfo`, it reports that the learner holds part of a s
 
 @frozen
 class BarrierRequest:
-    """Asks for a proof of leadership, and for a zxid at or after every write that was acknowledged before."""
+    """Asks for a proof of leadership, and for a zxid at or after every write acknowledged before the request."""
 
     number: int
 

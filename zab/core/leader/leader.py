@@ -41,9 +41,9 @@ class Leader:
         self._settings = log_state.settings
         self._sync_ms = log_state.settings.sync_ms
         self._vote = log_state.epoch, log_state.last
-        """The epoch and the end of this server's history when the attempt began."""
+        """`LogState.epoch` and `LogState.last` when the attempt began, to compare with the learners' histories."""
         self._tick_at = now + self._settings.tick_ms // 2
-        """The time of the next periodic ping. Barriers send further pings."""
+        """The time of the next periodic ping and check of time limits. Barriers send further pings."""
         self._odd_tick = False
         """Toggled whenever `_tick_at` is reached. When it becomes False, the phase's `check_quorum` is called."""
         self.enter(LeaderDiscovery(self, now))
@@ -249,7 +249,10 @@ class Leader:
         if theirs > self._vote and self.quorums.may_know_more(learner):
             known = message.counts or (message.last != UNKNOWN and not message.forgotten)
             if known and not self.phase.decided:
-                self.end(f"server {learner.sid} has a newer history, {message.current_epoch}:{show(message.last)}")
+                self.end(
+                    f"server {learner.sid} has a newer history: epoch {message.current_epoch}, last zxid "
+                    f"{show(message.last)}"
+                )
                 return
             if message.counts and message.current_epoch > self._vote[0]:
                 self._out.note(

@@ -44,9 +44,9 @@ class LeaderQuorums:
     def may_know_more(self, learner: LearnerState) -> bool:
         """Return whether transactions that the learner has and the leader lacks may be committed.
 
-        They may if the learner is a voter of the active membership. If it is a voter only of a pending change, they may
-        if the learner knows the change to be in force: it learns that before it acknowledges any transaction that a
-        quorum of the new membership alone decides.
+        They may if the learner is a voter of the active membership. If only the pending change makes it a voter, they
+        may if the learner knows that the change is in force. Until then the learner acknowledges no transaction that a
+        quorum of the new membership alone can commit.
         """
         log_state = self._log_state
         if log_state.ensemble.weight(learner.sid):

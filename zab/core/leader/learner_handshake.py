@@ -108,7 +108,7 @@ class LearnerHandshake:
         ack = learner.ack_epoch
         assert ack is not None
         log_state, history, sid, last = self._log_state, self._log_state.history, learner.sid, ack.last
-        # An epoch has one leader. If another one gave the learner transactions of this epoch, promises were lost.
+        # An epoch has one leader. If another leader gave the learner transactions of this epoch, promises were lost.
         foreign = last != UNKNOWN and epoch_of(last) == epoch and sid not in self._given
         how = plan(history, log_state.applied, last, self._settings, foreign)
         held, rest = learner.held, None
