@@ -78,7 +78,7 @@ class LogState:
         Like `applied`, it goes back only if a leader's snapshot replaces a history that is not `whole`.
         """
         self.applied = recovered.snapshot
-        """Everything up to here was handed to the machine, or is in the snapshot for which it waits."""
+        """Everything up to here was handed to the machine, or is in the snapshot for which the machine waits."""
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
         """The ticket of each write of history that is not durable, with the end of the history after it, in order."""
         self._restore: tuple[Ticket, Zxid] | None = None
@@ -118,7 +118,7 @@ class LogState:
 
     @property
     def views(self) -> tuple[Ensemble, ...]:
-        """The memberships that each need a quorum: the active one and a pending change."""
+        """The active membership and a pending change, if any. A leader needs a quorum of each."""
         pending = self.pending
         return (self.ensemble,) if pending is None else (self.ensemble, pending)
 
@@ -211,7 +211,8 @@ class LogState:
         """Put membership changes up to `zxid` into force, but commit nothing: UPTODATE has not arrived.
 
         If the changes waited for UPTODATE, this server would acknowledge proposals after a change that it still takes
-        for pending. A new leader may then ignore this server's newer history (`LeaderQuorums.may_know_more`).
+        for pending. If only such a change gives this server a vote, a new leader may then ignore this server's newer
+        history (`LeaderQuorums.may_know_more`).
 
         Raise RemoteProtocolError if the history ends before `zxid`.
         """

@@ -36,7 +36,7 @@ class LeaderPhase:
 
     name: ClassVar[str]
     synchronizes: ClassVar[bool] = True
-    """True if the phase synchronizes learners. In discovery they wait for a quorum of promises instead."""
+    """True if the phase synchronizes learners. False in discovery: the learners wait until it ends."""
     decided: ClassVar[bool] = False
     """True once a quorum has adopted the initial history: older transactions outside of it cannot be committed."""
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {}
