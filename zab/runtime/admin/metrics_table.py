@@ -379,7 +379,9 @@ METRICS: Final = (
         lambda seen: {link.peer: link.queued_bytes for link in seen.status.links},
     ),
     _gauge(
-        "zab_outstanding_submits", "requests of this server whose outcome is open", lambda seen: seen.status.outstanding
+        "zab_outstanding_submits",
+        "requests submitted by this server, such as its clients' writes, whose outcome is open",
+        lambda seen: seen.status.outstanding,
     ),
     _gauge(
         "zab_rotten_files",
