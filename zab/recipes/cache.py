@@ -34,7 +34,8 @@ from zab.store.znode import Stat
 class Cached:
     """A node as it was last read.
 
-    A change of its list of children causes no read, so `num_children`, `cversion` and `pzxid` may be outdated.
+    Changes of its ACL and of its list of children cause no read, so `aversion`, `num_children`, `cversion` and `pzxid`
+    may be outdated.
     """
 
     data: bytes | None
