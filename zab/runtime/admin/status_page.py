@@ -102,7 +102,7 @@ def _member(each: dict[str, Any]) -> str:
     """Return a member's row of the table, from its entry in `overview`.
 
     An unknown value is a dash. Id, host and role come from the membership. The mode is this server's view of the
-    member: see `seen_mode`. Epoch and zxid are those of the last report, however old. Lag, load and times are shown
+    member: see `seen_mode`. Epoch and zxid are those of the last report, even an old one. Lag, load and times are shown
     only while the member is connected.
     """
     sign, word = _MODES.get(each["mode"], ("?", each["mode"]))
