@@ -31,7 +31,10 @@ ALIVE: Final = b"a"
 CUT_OFF_TICKS: Final = 2
 """The number of ticks for which a server without a quorum keeps its clients."""
 SLEPT_CHECKS: Final = 3
-"""If the last check is longer ago than this many intervals, the process was suspended and may have missed pings."""
+"""The number of intervals, of half a tick each, after which the last check is too long ago.
+
+Then the process was suspended, and may have missed pings.
+"""
 PATIENCE: Final = 3
 """Without a leader, a client is disconnected after 1/PATIENCE of its session's timeout."""
 

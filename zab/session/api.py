@@ -121,7 +121,7 @@ class Session(ABC):
     @property
     @abstractmethod
     def last_received_at(self) -> float:
-        """The send time, on Trio's clock, of the last request that is known to have renewed this session at a leader.
+        """The start time, on Trio's clock, of the last request that is known to have renewed this session at a leader.
 
         The session cannot expire before this time plus `timeout_ms`. Only the creation or attachment of the session at
         a server with a quorum and each `sync` count. The reply to a ping or a read may come from a server that has lost
@@ -183,8 +183,9 @@ class Session(ABC):
         At most one of `ephemeral`, `container` and `ttl_ms` may be given, and a container cannot be sequential.
 
         Raise `NodeExists`; `NoNode` if the parent does not exist; `NoChildrenForEphemerals` if the parent is ephemeral;
-        `Unimplemented` if `ttl_ms` is given and the server does not permit TTL nodes; `Throttled` for statistics of a
-        quota soon after others; `NoAuth`, `InvalidAcl`, `QuotaExceeded` or `EphemeralOnLocalSession`.
+        `Unimplemented` if `ttl_ms` is given and the server does not permit TTL nodes; `Throttled` for the node
+        `zookeeper_stats` of a quota, too soon after another one; `NoAuth`, `InvalidAcl`, `QuotaExceeded` or
+        `EphemeralOnLocalSession`.
         """
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms
