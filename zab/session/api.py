@@ -59,7 +59,9 @@ Either one text with commas between the servers, or several texts.
 
 @checks_methods
 class Session(ABC):
-    """A session with the store. It expires if the leader has no sign of its activity for `timeout_ms`.
+    """A session with the store. It expires if there is no sign of its activity for `timeout_ms`.
+
+    The leader checks this. For a local session its server does.
 
     After the session's end every call raises `SessionExpired`, its subclass `SessionClosed`, or `AuthFailed`. Any
     change may raise `OutcomeUnknown`, and `LocalProtocolError` if it is larger than `frame_bytes_max`. An invalid

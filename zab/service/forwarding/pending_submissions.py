@@ -215,9 +215,9 @@ class PendingSubmissions:
             done(result, None)
 
     def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:
-        """Handle refusals based on the state at `after`.
+        """Handle refusals that were decided on the state at `after`.
 
-        Callers get them only when that state is applied here. Otherwise a read would not show the reason.
+        Callers get them once this member has reached that state. Before, a read might not show the reason.
         """
         self._refusals.append((after, refused))
 
