@@ -32,7 +32,7 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
         if leader not in (None, status.server):
             found.append(f"not serving yet: this server follows leader {leader}, and is still being synchronized")
         elif status.role.veto is None:
-            found.append("not serving: this server has no established leader, and writes wait")
+            found.append("no leader yet: this server does not serve, and writes wait")
         if status.cut_off_since is not None:
             found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
     if status.role.veto is not None:
