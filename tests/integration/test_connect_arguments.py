@@ -30,7 +30,7 @@ PASSWORD = b"p" * 16
         ({"wait_ms": -1}, LocalProtocolError, "wait_ms is -1"),
         ({"auth": None}, TypeError, "auth must be a list of .*, not NoneType"),
         ({"auth": "digest"}, TypeError, "auth must be a list of .*, not str"),
-        ({"auth": ("digest", b"u:hush")}, TypeError, "auth must be a list of .*one of its items is"),
+        ({"auth": ("digest", b"u:hush")}, TypeError, "auth must be a list of .*an item of type str is not a pair"),
         ({"auth": [("digest", "u:hush")]}, TypeError, "credentials must be bytes, like .*, not str"),
         ({"auth": [(b"digest", b"u:hush")]}, TypeError, "a scheme must be text, like .*, not bytes"),
         ({"auth": [("digest", b"%d:x" % n) for n in range(65)]}, zab.Overloaded, "auths_max is 64"),

@@ -264,8 +264,8 @@ Try, in another terminal:
   python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'
   {own_name()} log dump {data}/1
 
-The root is open to all clients: a client that reaches these ports of {HOST} may read and change every node without
-an ACL of its own.
+No login is needed: a client that reaches these ports of {HOST} may read and change every node whose ACL does not
+forbid it.
 Ctrl-C stops the ensemble. The data remains, and the next start uses it."""
 
 

@@ -1,7 +1,7 @@
 """A table of configuration keys, as data.
 
-The reader of a file, its warnings and the generated reference page all use one table, so none of them
-can miss a key that another one has.
+The reader of a file, the warnings about the file and the generated reference page use one table, so they agree on the
+keys.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class KeyTable:
     members: Iterable[str] = ()
     """Keys of families that may be suggested for an unknown key."""
     canonical: Callable[[str], str] = _unchanged
-    """Maps the name that a file uses to the name that sources store."""
+    """Maps the name that a file uses to the name that a `ConfigSource` stores."""
     base: Callable[[str], str] = _unchanged
     """Maps a stored name to its name in the table, for example for keys that are set per listener."""
     keys: Mapping[str, ConfigKey] = field(init=False)

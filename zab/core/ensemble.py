@@ -231,7 +231,7 @@ class Ensemble:
 
     @classmethod
     def parse(cls, text: str) -> Ensemble:
-        """Parse the output of `text`. Raise ConfigError if it is invalid.
+        """Parse a membership in the format of `text`. Raise ConfigError if it is invalid.
 
         Entries may be in any order, separated by newlines or commas.
         """

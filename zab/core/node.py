@@ -247,7 +247,7 @@ class Node:
     def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None:
         """Handle a message or an event of a link.
 
-        If a peer breaks the protocol, its link is closed. If the peer is this server's leader, an election follows.
+        If a peer breaks the protocol, its link is closed; if that peer is this server's leader, an election follows.
 
         The role of a leader or a learner handles the messages on links. While LOOKING, the first messages of an early
         link are kept in case this server becomes the leader.

@@ -58,7 +58,7 @@ class ElectionLinks:
             pair.send(encode(notification))
 
     def settled(self) -> None:
-        """Discard votes, unsent or to be repeated: this server is no longer LOOKING, so they are out of date."""
+        """Send no vote on a later connection: this server is no longer LOOKING, so the votes become out of date."""
         for pair in self._pairs.values():
             pair.link.discard()
 

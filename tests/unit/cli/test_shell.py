@@ -225,7 +225,9 @@ def test_quotas(tmp_path: Path) -> None:
         assert (await typing("listquota /a"))[0].startswith("Output quota for /a count=-1,bytes=100")
         await typing("delquota -b /a")
         assert await typing("ls /zookeeper/quota") == ["[]"]
-        assert await typing("setquota -N 1 /a/b") == ["note: only servers with enforceQuota=true enforce -N and -B"]
+        assert await typing("setquota -N 1 /a/b") == [
+            "note: -N and -B are enforced only if the leader has enforceQuota=true"
+        ]
         assert "/a/b, below /a, has a quota already" in (await typing("setquota -n 1 /a"))[0]
         assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
         for command in ("listquota", "delquota"):
@@ -272,6 +274,7 @@ def test_history(tmp_path: Path) -> None:
         assert await typing("history") == ["0 - create -s /a-", "1 - redo 0", "2 - history"]
         assert "repeat itself" in (await typing("redo 1"))[0]
         assert "there is no command 99" in (await typing("redo 99"))[0]
+        assert "there is no command -2" in (await typing("redo -2"))[0]
 
     run(tmp_path, story)
 

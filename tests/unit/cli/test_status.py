@@ -56,7 +56,8 @@ def test_two_leaders_are_of_different_ensembles() -> None:
 def test_two_servers_of_one_number_are_two() -> None:
     found = judge([words("here:1", 1, "follower"), words("here:2", 2, "leader"), words("here:3", 1, "follower")])
     assert [row.where for row in found.rows] == ["here:1", "here:3", "here:2"]
-    assert found.problems == ("here:1 and here:3 both report the id 1: they belong to different ensembles",)
+    why = "they belong to different ensembles, or one of them has a wrong myid"
+    assert found.problems == (f"here:1 and here:3 both report the id 1: {why}",)
 
 
 @pytest.mark.parametrize(("second", "lag"), [(0x100000010, 0), (0x100000004, 3)])
@@ -204,8 +205,9 @@ def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "its HTTP reply breaks off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "the HTTP reply breaks off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "not a JSON object"),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}', "its reply has another form (KeyError('warnings'))"),
         (b"220 mail.example ESMTP\r\n", "the reply to `srvr` is '220 mail.example ESMTP"),
     ],
 )

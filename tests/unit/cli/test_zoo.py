@@ -310,7 +310,7 @@ def test_login_file_without_a_section_for_servers_starts_without_sasl(folder: Pa
     assert warning.endswith("has no section 'Server': this server starts without SASL")
     assert not made.client_ports.security.sasl_users
     assert "has no section 'Servers'; it has Client" in problems(folder, f"{line}sasl.serverconfig=Servers\n")
-    why = f"clients must log in by SASL, but there are no users: {jaas} has no section 'Server'"
+    why = f"no client can log in by SASL, because there are no users: {jaas} has no section 'Server'"
     told = problems(folder, f"{line}sessionRequireClientSASLAuth=true\n")
     assert f"zoo.cfg:4: sessionRequireClientSASLAuth=true: {why}" in told
 
@@ -609,7 +609,7 @@ def test_other_members_are_refused_or_taken_on_purpose(folder: Path) -> None:
     assert made.ensemble is not None
     assert (made.replaces, made.ensemble.voters, "FROM NOW ON" in made.warnings[0]) == (True, (1, 2, 4), True)
     (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\nserver.1=a:1:2\nserver.8=b:1:2\nserver.9=c:1:2\n")
-    with pytest.raises(BadConfig, match="the new servers, 8, 9, would be a majority"):
+    with pytest.raises(BadConfig, match="the new servers, 8, 9, would be a quorum"):
         read_plan(folder / "zoo.cfg", from_file=True)
 
 

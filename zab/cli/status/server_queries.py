@@ -23,7 +23,9 @@ from zab.service.health.ensemble_health import UNKNOWN, VETOING
 REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
 _MISSING: Final = "it is not in the running ensemble"
-_NO_LEADER: Final = "it does not serve: it knows no leader, or vetoes the leader; its admin port shows which"
+_NO_LEADER: Final = (
+    "it does not serve: it has no leader, is still synchronizing, or vetoes the leader; zab's admin port shows which"
+)
 _VETOING: Final = "it vetoes its leader, and cannot see whether the others serve: query them, too"
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
@@ -54,9 +56,9 @@ class ServerRow:
 
 @frozen
 class Followers:
-    """The numbers of voters and of observers, and how many of each are in sync with their leader; None if unknown.
+    """The numbers of voters and observers, and of the followers and observers in sync with their leader.
 
-    No leader reports the number of observers; `with_members` adds it.
+    A number is None if it is unknown. No leader reports the number of observers; `with_members` adds it.
     """
 
     voters: int | None = None
@@ -115,7 +117,9 @@ async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerRepor
         except (OSError, trio.BrokenResourceError) as error:
             why = f"it cannot be reached: {described(error)}"
         except ValueError as error:
-            why = f"no server of an ensemble answers there: {error}"
+            why = f"no state of a server can be read there: {error}"
+        except (KeyError, TypeError, AttributeError) as error:
+            why = f"no state of a server can be read there: its reply has another form ({error!r})"
     return ServerReport((ServerRow(where, problem=why),))
 
 
@@ -302,7 +306,7 @@ async def _http(host: str, port: int, path: str) -> tuple[int | None, bytes]:
     except h11.RemoteProtocolError as error:
         if status is None:
             return None, b""
-        raise ValueError(f"its HTTP reply breaks off: {error}") from None
+        raise ValueError(f"the HTTP reply breaks off: {error}") from None
     return status, bytes(body)
 
 

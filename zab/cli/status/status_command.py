@@ -42,7 +42,7 @@ class Health:
 def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
     """Merge reports into one row per server, and name the problems.
 
-    Lags are relative to `newest`, the newest zxid of the first queries; None: to the newest zxid of these reports.
+    A row without a lag gets its distance from `newest`, or from the newest zxid of these reports if `newest` is None.
     """
     best: dict[object, ServerRow] = {}
     by_words: dict[object, ServerRow] = {}
@@ -54,7 +54,8 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
             if row.id is not None and _port(other) != _port(row):
                 key = row.where
                 twice.append(
-                    f"{other.where} and {row.where} both report the id {row.id}: they belong to different ensembles"
+                    f"{other.where} and {row.where} both report the id {row.id}: they belong to different ensembles, "
+                    "or one of them has a wrong myid"
                 )
             if key not in best or (best[key].problem is not None and row.problem is None):
                 best[key] = row

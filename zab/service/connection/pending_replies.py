@@ -7,7 +7,10 @@ from typing import Generic, TypeVar
 
 
 class PendingReply:
-    """The reply, known or not, to a request that is neither a read nor a connection's write under way."""
+    """The reply to a request, perhaps not known yet.
+
+    Reads, and a connection's writes under way, have none: see `PendingReplies`.
+    """
 
     __slots__ = ("done", "error", "last", "value", "zxid")
 

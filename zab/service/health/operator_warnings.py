@@ -39,8 +39,8 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
         found.append(
             f"veto: this server stays out of the ensemble: {status.role.veto.text()}; unless a leader with these "
             "transactions takes over, an operator has to decide: a POST to /commands/give_up_history gives them up; to "
-            "keep them, stop the other servers, empty their directories except for `myid`, and start them while this "
-            "server runs"
+            "keep them, stop the other servers, empty their directories except for `myid`, and start the others again "
+            "while this server runs"
         )
     if not status.voting:
         found.append("this server does not vote: history or promises may be missing until a leader has healed it")
