@@ -27,7 +27,7 @@ class Buffering(Protocol):
 
     @property
     def unsent(self) -> int:
-        """The number of bytes of replies and events that the client has not read."""
+        """The number of bytes of replies and events that wait to be sent to the client."""
 
     @property
     def unfinished(self) -> int:
