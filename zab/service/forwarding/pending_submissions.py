@@ -89,9 +89,9 @@ class PendingSubmissions:
         self._alone = 0
         """The number of the last request that was sent alone in this leadership; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
-        """Refusals of the leader, with the zxid that must be applied here before the callers get them."""
+        """Refusals, with the zxid that must be applied here before the callers get them."""
         self._carried_out = 0
-        """The number of the last request that was carried out: requests are carried out in the order of numbers."""
+        """The number of the last request whose transaction was applied here. Transactions keep the order of numbers."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -119,7 +119,7 @@ class PendingSubmissions:
         if len(self._open) + count > self._count_max or self.bytes + size > self._bytes_max:
             count, size = self._fitting(requests)
         counters = range(self.submits + 1, self.submits + 1 + count)
-        # No Python loop here: every write of every client passes this point.
+        # No Python loop here: nearly all writes of clients pass this point.
         self._open.update(zip(counters, zip(requests, repeat(done)), strict=False))
         self._unsent.extend(counters)
         self.submits += count
@@ -215,9 +215,9 @@ class PendingSubmissions:
             done(result, None)
 
     def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:
-        """Handle refusals based on the state at `after`.
+        """Handle refusals that were decided on the state at `after`.
 
-        Callers get them only when that state is applied here. Otherwise a read would not show the reason.
+        Callers get them once this member has reached that state. Before, a read might not show the reason.
         """
         self._refusals.append((after, refused))
 
@@ -310,13 +310,13 @@ class PendingSubmissions:
 
         The leader numbers a forwarded batch from its first number, so a batch ends at a gap. A submission that is no
         longer open leaves a gap. The batch holds at most `count_max` requests and ends with the one that reaches
-        `bytes_max`. A single request is sent at any size. After lost leaders `_may_take` lowers the count.
+        `bytes_max`, so it may exceed `bytes_max`. After lost leaders `_may_take` lowers the count.
         """
         unsent, still_open = self._unsent, self._open
         if self._lost:
             count_max = self._may_take(count_max)
         if unsent and len(unsent) <= count_max and unsent[-1] - unsent[0] < len(unsent):
-            # Fast path: all of them are open, and few enough.
+            # Fast path for the usual case: all unsent requests are open, and fit into one batch.
             requests = [still_open[counter][0] for counter in unsent if counter in still_open]
             if len(requests) == len(unsent) and sum(map(len, requests)) <= bytes_max:
                 first, self._sent = unsent[0], unsent[-1]
