@@ -558,8 +558,8 @@ class Node:
         elif isinstance(role, Leader):
             role.link_up(source, now)
         elif isinstance(role, LeaderElection):
-            # The sender has ended its election earlier, perhaps with this server as leader. Keep the link for as long
-            # as the sender would dial again.
+            # The sender has ended its election earlier, perhaps with this server as leader. Keep the link about as long
+            # as the sender would go on dialling.
             self._early_links[source] = (now + 5 * self.settings.dial_retry_ms, ())
         else:
             self._out.links.append(HangUp(source, dialled=False))

@@ -29,7 +29,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         server_hostname: str | None = None,
         checks_claim: bool = False,
     ) -> None:
-        """`checks_claim`: the greeting compares the other end's certificate with the server that it claims to be."""
+        """`checks_claim`: the greeting compares the certificate with the server that the other end claims to be."""
         self.transport_stream = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, server_hostname)
@@ -105,6 +105,8 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Return the data of all records that have arrived, up to `max_bytes`; b"" at the end of the stream.
+
+        Without `max_bytes` the limit is 64 KiB.
 
         Data that was read is returned before an error or the end is reported. An end without TLS's close_notify is
         accepted: Java's and Python's clients close that way, and the length of a message shows whether it is whole.
