@@ -169,7 +169,7 @@ class _Keys:
         return text in ("true", "yes") if text else default
 
     def _number(self, key: str, default: int) -> int:
-        """Return the number. 0 and below mean the default, also for the handshake limit, which ZooKeeper then lifts."""
+        """Return the number. 0 and below mean the default; ZooKeeper takes such a handshake limit for no limit."""
         text = self._properties.get(key)
         if not text:
             return default
@@ -196,9 +196,9 @@ class _Keys:
     def settings(self) -> TlsPortSettings | None:
         """Return the settings of the port, or None if the properties name no key store.
 
-        The keys with a prefix, and their defaults, are those of ZooKeeper's `X509Util` and its subclasses. A key that
-        asks for protection which is not supported here is refused, such as OCSP. A quorum port must demand certificates
-        if it verifies the hosts of dialling servers.
+        The keys `ssl.*` and `ssl.quorum.*`, and their defaults, are those of ZooKeeper's `X509Util` and its subclasses.
+        A key that asks for protection which is not supported here is refused, such as OCSP. A quorum port must demand
+        certificates if it verifies the hosts of dialling servers.
         """
         for suffix, what in (("ocsp", "OCSP"), ("context.supplier.class", "a Java class")):
             text = self._text(suffix)

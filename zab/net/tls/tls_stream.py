@@ -96,7 +96,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 self._tls.write(data)
             except (
                 ssl.SSLError
-            ) as error:  # the other end closed without close_notify, and all its data was read already
+            ) as error:  # for example: the other end closed without close_notify, and all its data was read already
                 raise trio.BrokenResourceError(f"TLS: {error.reason or error}") from error
         await self._flush()
 
@@ -106,10 +106,9 @@ class TlsStream(trio.abc.HalfCloseableStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Return the data of all records that have arrived, up to `max_bytes`; b"" at the end of the stream.
 
-        Without `max_bytes` the limit is 64 KiB.
-
-        Data that was read is returned before an error or the end is reported. An end without TLS's close_notify is
-        accepted: Java's and Python's clients close that way, and the length of a message shows whether it is whole.
+        The default of `max_bytes` is 64 KiB. Data that was read is returned before an error or the end is reported. An
+        end without TLS's close_notify is accepted: Java's and Python's clients close that way, and the length of a
+        message shows whether it is whole.
         """
         if not self._shaken:
             await self._be_shaken()
