@@ -148,9 +148,9 @@ class SendRest:
 
 @frozen
 class SendLog:
-    """A placeholder in the order of messages; the driver expands it to `Propose` messages, or `Inform` if `inform`.
+    """A placeholder in the order of messages; the driver expands it to `Propose` messages.
 
-    They contain the transactions of (`after`, `until`], read from the log.
+    They contain the transactions of (`after`, `until`], read from the log. With `inform`, they are `Inform` messages.
     """
 
     after: Zxid
