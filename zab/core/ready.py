@@ -234,7 +234,10 @@ class BarrierDone:
 
 @frozen
 class Note:
-    """An event for logs and transcripts, never for control flow. `level` is a logger's: debug, info, warning."""
+    """An event for logs and transcripts. `level` is a logger's: debug, info or warning.
+
+    No decision depends on the content of a note. But a `Ready` with a note does not take the fast path of `MemberTurn`.
+    """
 
     event: str
     fields: tuple[tuple[str, object], ...] = ()

@@ -37,7 +37,7 @@ def tune_collector() -> None:
 
 
 def raise_open_files() -> int:
-    """Raise the limit of open files to the system's maximum, or to `OPEN_FILES_ENOUGH` if there is none.
+    """Raise the soft limit of open files to the hard limit, or to `OPEN_FILES_ENOUGH` if there is no hard limit.
 
     Return the limit that is in force then: the old one if it is higher, or if raising it fails. The default limit of
     shells and containers is for programs that open a few files.
