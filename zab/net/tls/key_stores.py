@@ -1,4 +1,4 @@
-"""Load key stores and trust stores, in the formats that ZooKeeper takes, into contexts of Python's `ssl`.
+"""Load key stores and trust stores, in PEM, JKS or PKCS#12, into contexts of Python's `ssl`.
 
 The content determines the format, not the name: since Java 9 a `.jks` file usually contains PKCS#12. An error names the
 file. A key that was encrypted in its store is not written to a disk in clear text, if the system supports files
@@ -184,7 +184,7 @@ def _load_chain(context: ssl.SSLContext, path: str, key: str | None, password: s
         elif asked:
             why = "the key cannot be decrypted with this password" if password else _NO_PASSWORD
         else:
-            why = f"its key and certificate cannot be read: {error.reason or error}"
+            why = f"the key and the certificate cannot be read: {error.reason or error}"
         raise ConfigError(f"{named}: {why}") from error
     except OSError as error:
         raise ConfigError(f"{named}: {error.strerror or error}") from error
