@@ -87,7 +87,7 @@ def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[s
     aside = [name for name in names if name.startswith(ASIDE)]
     if aside:
         kept = counted(len(aside), "file")
-        notes.append(f"kept from earlier damage: {kept} named {ASIDE}*; delete them at any time")
+        notes.append(f"kept from earlier damage: {kept} named {ASIDE}*; the server does not need them")
     try:
         _finish_install(disk, epochs, names, notes)
     except DamagedError as error:

@@ -159,7 +159,7 @@ class Storage:
 
     @property
     def newest_snapshot(self) -> Zxid | None:
-        """The zxid of the newest usable snapshot; None without one: the machine then starts empty. Any thread."""
+        """The zxid of the newest usable snapshot; None without one: the state machine then starts empty. Any thread."""
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
