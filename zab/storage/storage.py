@@ -420,7 +420,7 @@ class Storage:
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Save the extent of the history for the next recovery, and keep an arriving snapshot. The disk stays open."""
+        """Save the extent of the history and keep an arriving snapshot, unless a write failed. The disk stays open."""
         try:
             if self._failure is None:
                 self._keep_incoming()

@@ -70,7 +70,7 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""After a subtree of N nodes is measured, requests to measure are refused for N / `MEASURED_PER_MS` ms.
+"""After a subtree of N nodes is measured, further measurements are refused for N / `MEASURED_PER_MS` ms.
 
 A measurement takes about N / 1,000 ms. So measuring takes about a tenth of the time at most, unless
 `MEASURE_PAUSE_MS_MAX` bounds the pause.
