@@ -211,7 +211,7 @@ class Tree:
     def measure(self, path: str) -> tuple[int, int]:
         """Return the number of nodes in the subtree at `path` and the bytes of their data; (0, 0) if there is no node.
 
-        This is three times as fast as `walk`.
+        This is twice as fast as `walk` if most nodes are leaves.
         """
         nodes, children = self.nodes, self.children
         top = nodes.get(path)

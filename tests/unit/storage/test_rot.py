@@ -149,7 +149,7 @@ def test_zeros_where_an_earlier_group_was_are_no_torn_tail() -> None:
                     rotten.flip("log.100000001", offset, rotten.get("log.100000001")[offset])
                 _, recovered = Storage.open(rotten, LAYOUTS["one file"])
                 assert not recovered.voting, f"zeros from {low} to {high}"
-                assert "was written after its sync" in recovered.damage[0]
+                assert "it was durable when the record at" in recovered.damage[0]
 
 
 @layouts
