@@ -85,6 +85,8 @@ def test_follower_alone_names_the_other_servers() -> None:
     assert (found.status, len(found.problems)) == (DEGRADED, 1)
     assert "the client ports of the others are unknown" in found.problems[0]
     assert "name all servers" in judge(ENSEMBLE[1:]).problems[0]
+    silent = ServerReport((ServerRow("a:1", problem="no answer in 5 s"),))
+    assert "may be one of those that did not" in judge([silent, *ENSEMBLE[1:]]).problems[1]
 
 
 def leader_with(*counts: int | None) -> ServerReport:

@@ -76,6 +76,8 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
             "this server does not lead, and the client ports of the others are unknown: name the others, too, or an "
             "admin port"
             if only
+            else "none of the servers that answered leads: the leader may be one of those that did not"
+            if any(row.mode == "unreachable" for row in rows)
             else "none of these servers leads: name all servers of the ensemble to see which one does"
         )
     # One standalone server may have been asked at two addresses: then both rows have its mode, zxid and client port.

@@ -73,6 +73,8 @@ class PendingSubmissions:
         """The open requests up to this number have been sent since the last catch-up point was reached."""
         self._queued: deque[Submission] = deque()
         """Requests for which there is no room yet, in the order of arrival. Some may be cancelled."""
+        self._queued_cancelled = 0
+        """The number of cancelled requests in `_queued`."""
         self._unsent: deque[int] = deque()
         """Numbers of the requests to send, in order. A cancelled one may remain here, but is not in `_open`."""
         self._may_send = False
@@ -139,6 +141,8 @@ class PendingSubmissions:
 
     def cancel(self, submission: Submission) -> None:
         """Stop waiting for a request. If it was not sent yet, it never will be."""
+        if submission.done is None:
+            return
         submission.done = None
         counter = submission.counter
         if counter in self._open:
@@ -150,8 +154,11 @@ class PendingSubmissions:
         # without a leader they would accumulate.
         if len(self._unsent) > 2 * len(self._open) + SLACK:
             self._unsent = deque(each for each in self._unsent if each in self._open)
-        if len(self._queued) > SLACK and self._queued[0].done is None:
-            self._queued = deque(each for each in self._queued if each.done is not None)
+        if not counter:
+            self._queued_cancelled += 1
+            if len(self._queued) > SLACK and 2 * self._queued_cancelled > len(self._queued):
+                self._queued = deque(each for each in self._queued if each.done is not None)
+                self._queued_cancelled = 0
 
     def _admit(self, submission: Submission) -> None:
         self.submits += 1
@@ -177,7 +184,9 @@ class PendingSubmissions:
         queued, self._queued = self._queued, deque()
         while queued and (queued[0].done is None or self.has_room(len(queued[0].request))):
             submission = queued.popleft()
-            if submission.done is not None:
+            if submission.done is None:
+                self._queued_cancelled -= 1
+            else:
                 self._admit(submission)
         self._queued = queued
 
@@ -294,6 +303,7 @@ class PendingSubmissions:
         self._open.clear()
         self._lost.clear()
         self._queued.clear()
+        self._queued_cancelled = 0
         self.bytes = 0
         for done in stopped:
             if done is not None:
