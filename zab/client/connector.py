@@ -102,7 +102,7 @@ class Connector:
         self._read_only = read_only
         """True if the session accepts a server without a quorum."""
         self._first_s = None if wait_ms is None else wait_ms / 1000 / len(hosts.hosts)
-        """Each host's share of `wait_ms`, so that each is tried. None: no limit, as after the first connection."""
+        """Each host's share of `wait_ms`; None after the first connection, or without `wait_ms`."""
         self._better: Address | None = None
         """The server to try before all others."""
         self._scope: trio.CancelScope | None = None
