@@ -180,7 +180,10 @@ class SnapshotReader:
 
 
 def _decode_node(data: bytes, at: int) -> tuple[FileNode | None, int]:
-    """Return a node, or None at the end mark. If the stat, the last field, can be read, all fields are present."""
+    """Return a node, or None at the end mark, and the offset of its end.
+
+    All fields are present if the last one, the stat, can be read.
+    """
     (length,) = INT.unpack_from(data, at)
     start = at + 4
     stop = start + length
