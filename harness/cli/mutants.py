@@ -13,6 +13,7 @@ from harness.mutants.hunt import Verdict, examined, hunt, write
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS
 from zab.cli.kit.failures import Misused
 from zab.cli.kit.verb_group import Arguments
+from zab.core.plurals import counted
 
 
 @command(
@@ -69,10 +70,10 @@ def mutants(arguments: Arguments) -> int:
         spent = sorted(verdict.core_seconds for verdict in verdicts)
         killed = sum(verdict.killed for verdict in verdicts)
         median = spent[len(spent) // 2]
-        print(f"{killed} of {len(verdicts)} noticed; median {median:.2f} core-seconds, slowest {spent[-1]:.1f}")
+        print(f"{killed} of {len(verdicts)} noticed; median {median:.2f} core-seconds, slowest {spent[-1]:.2f}")
     return VALID if all(verdict.killed for verdict in verdicts) else INVALID
 
 
 def _line(verdict: Verdict) -> str:
-    spent = f"{verdict.mutant:<32} {verdict.runs:>6} runs {verdict.core_seconds:>7.2f} s  "
+    spent = f"{verdict.mutant:<32} {counted(verdict.runs, 'run'):>11} {verdict.core_seconds:>7.2f} s  "
     return spent + (f"noticed: {verdict.invariant}" if verdict.killed else f"NOT NOTICED {verdict.what}")

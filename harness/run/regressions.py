@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -120,13 +121,14 @@ def _run(stored: Regression, mutant: str | None) -> Outcome:
 
 
 def code_version() -> str:
-    """Return the commit of this tree, or else the installed version."""
-    try:
-        described = subprocess.run(
-            ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        from importlib.metadata import version
+    """Return the commit of this tree, or the installed version.
 
-        return version("zab")
-    return described.stdout.strip()
+    An installed package does not ask git: its environment may lie in a repository of others.
+    """
+    if (ROOT / "pyproject.toml").is_file():
+        with suppress(OSError, subprocess.CalledProcessError):
+            describe = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+            return subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
+    from importlib.metadata import version
+
+    return version("zab")

@@ -24,7 +24,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
 
 
 @click.group(cls=Program, table=COMMANDS, extra="zab[cli]", context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="zab")
+@click.version_option(package_name="zab", message="%(prog)s %(version)s")
 def zab() -> None:
     """A coordination store in pure Python for clients of ZooKeeper.
 

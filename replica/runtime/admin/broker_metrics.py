@@ -15,7 +15,7 @@ from kraft_controller.core.names import TopicPartition
 from replica.core.partitions.leader_role import LeaderRole
 from replica.runtime.admin.overview import lag_of, partitions_of
 from replica.runtime.broker import Broker
-from zab.admin.exposition import GAUGE, MetricSample
+from zab.admin.exposition import COUNTER, GAUGE, MetricSample
 
 MANAGER: Final = "kafka_server_replica_manager"
 PARTITION: Final = "kafka_cluster_partition"
@@ -69,6 +69,10 @@ OF_BROKER: Final = (
     ),
     ("kafka_server_broker_serves", "1 while the broker answers clients and has a session with the store"),
 )
+COUNTERS: Final = frozenset(
+    {"kafka_server_refused_fetches_count", "kafka_server_unsupported_version_count", "kafka_server_stalled_loops_count"}
+)
+"""Those of OF_BROKER that only grow; all others are gauges."""
 OF_PARTITION: Final = (
     (f"{LOG}_log_start_offset", "the first readable offset"),
     (f"{LOG}_log_end_offset", "the offset of the next record"),
@@ -120,7 +124,7 @@ def _of_broker(broker: Broker) -> Iterator[MetricSample]:
         broker.started.is_set() and broker.parts.membership.session() is not None,
     )
     for (name, about), value in zip(OF_BROKER, values, strict=True):
-        yield MetricSample(name, GAUGE, about, value)
+        yield MetricSample(name, COUNTER if name in COUNTERS else GAUGE, about, value)
 
 
 def _open_for_ms(broker: Broker) -> Iterator[int]:
