@@ -72,6 +72,17 @@ async def test_credentials_that_are_text_end_no_session(tmp_path: Path) -> None:
         await session.sync()
 
 
+async def test_identity_can_be_repeated_at_the_limit(tmp_path: Path) -> None:
+    async with (
+        zab.open_store(tmp_path, client_port=0) as store,
+        zab.connect(f"127.0.0.1:{store.client_port}", settings=zab.ClientSettings(auths_max=1)) as session,
+    ):
+        for _ in range(2):
+            await session.add_auth("digest", b"me:secret")
+        with pytest.raises(zab.Overloaded, match="auths_max is 1"):
+            await session.add_auth("digest", b"you:secret")
+
+
 async def test_a_dial_that_fails_closes_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the failure comes after the connection: no other code could close it."""
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from bench.ports import free_port, free_ports
 from tests.integration import apache
 from tests.integration.apache import ask
-from tests.integration.served import Served, serve, three_configs
+from tests.integration.served import PATIENCE_S, Served, serve, three_configs
 from zab.cli.root import zab
 from zab.store.acl import digest_id
 
@@ -50,6 +50,13 @@ def zkcli(hosts: str, *words: str) -> str:
     )
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     return done.stdout + done.stderr
+
+
+def test_ipv6_address_is_printed_in_brackets(tmp_path: Path) -> None:
+    config, port = tmp_path / "zoo.cfg", free_port()
+    config.write_text(QUICKSTART.format(data=tmp_path / "data", port=port))
+    with serve(config, "-D", "clientPortAddress=::1") as server:
+        assert f"listens for clients on [::1]:{port}\n" in server.said.get(timeout=PATIENCE_S)
 
 
 def test_the_quickstart_file_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -96,6 +96,15 @@ async def test_invalid_address_is_reported(wrong: str) -> None:
     assert (code, "is not HOST:PORT" in text) == (2, True)
 
 
+async def test_server_named_at_its_client_port_and_admin_port_is_one_server(tmp_path: Path) -> None:
+    """As of ZooKeeper, the admin port reports no other servers."""
+    async with stores(tmp_path, 1, admin=(AdminSettings(port=0, parts=frozenset({"commands"})),)) as made:
+        await made.leader()
+        code, text = await status("--json", made.hosts(), f"127.0.0.1:{made.servers[1].ports.admin}")
+        found = json.loads(text)
+        assert (code, found["problems"], [row["where"] for row in found["servers"]]) == (0, [], [made.hosts()])
+
+
 @apache.needs_apache
 @pytest.mark.slow
 async def test_beside_zookeeper(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -96,11 +96,11 @@ def charts(*cards: str) -> str:
     return f'<section><h2>The last two minutes</h2><div class="cards">{"".join(cards)}</div></section>'
 
 
-def footer(sentence: str, page: str, now_ms: int) -> str:
-    """Return the end of a page. `page`: the name and path of one more link, beside those of all status pages."""
+def footer(sentence: str, links: Mapping[str, str], now_ms: int) -> str:
+    """Return the end of a page. `links`: the paths of further pages, by the text of the link."""
+    further = "".join(f'<a href="{escape(path)}">{name}</a> ' for name, path in links.items())
     return (
-        f'<footer>{sentence} <a href="/metrics">metrics</a> <a href="/{page}">{page}</a> '
-        f'<a href="/status.json">this as JSON</a><time>{clock(now_ms)} UTC</time></footer>'
+        f'<footer>{sentence} {further}<a href="/status.json">this as JSON</a><time>{clock(now_ms)} UTC</time></footer>'
     )
 
 

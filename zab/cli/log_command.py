@@ -23,7 +23,7 @@ from zab.cli.data_files.log_lines import (
 )
 from zab.cli.data_files.state_reader import no_progress, our_disk, pieces, read_ours, their_files
 from zab.cli.data_files.state_writer import found_in
-from zab.cli.kit.failures import Misused, report_failures
+from zab.cli.kit.failures import Failed, Misused, report_failures
 from zab.cli.kit.options import log_dir_option
 from zab.core.batch import Batch
 from zab.core.errors import StorageError
@@ -232,8 +232,9 @@ def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     does not vote until a leader has sent it a snapshot; then its old files are renamed to damaged.*.
     """
     _ours(path, log_dir)
-    if not yes:
-        click.confirm(f"{path}: give up this history, with the transactions that only this server has?", abort=True)
+    ask = f"{path}: give up this history, with the transactions that only this server has?"
+    if not yes and not click.confirm(ask):
+        raise Failed(f"{path}: not confirmed, so nothing was given up")
     with closing(_writable(path, log_dir)) as disk:
         given_up = give_up_history(disk)
     if given_up is None:

@@ -169,7 +169,8 @@ class RemoteSession(Session):
         """
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
-        if len(self._protocol.setup.auths) >= self._settings.auths_max:
+        setup = self._protocol.setup
+        if len(setup.auths) >= self._settings.auths_max and setup.find(scheme, credentials) is None:
             raise Overloaded(
                 f"auths_max is {self._settings.auths_max}, and this session has that many identities already: raise "
                 "ClientSettings.auths_max"

@@ -104,10 +104,16 @@ class ConfigSource:
         self.warn(entry.key, f"also at {before.place}, as {before.shown!r}; the last one counts")
 
     def add_options(self, option: str, pairs: Iterable[tuple[str, str]]) -> None:
-        """Add entries from an option of the command line. They replace earlier entries of the same keys."""
+        """Add entries from an option of the command line. They replace the file's entries of the same keys."""
         for name, value in pairs:
             key = self.table.canonical(name)
-            self.entries[key] = ConfigEntry(key, value, self.table.shown(key, value), option, OPTION_LINE)
+            entry, before = (
+                ConfigEntry(key, value, self.table.shown(key, value), option, OPTION_LINE),
+                self.entries.get(key),
+            )
+            self.entries[key] = entry
+            if before is not None and before.line == OPTION_LINE:
+                self.on_duplicate(entry, before)
 
     # -- reading ---------------------------------------------------------------------------------
 

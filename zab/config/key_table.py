@@ -36,7 +36,10 @@ class ConfigKey:
     ignored: bool = False
     """True if the key has no effect here."""
     agreed: tuple[str, ...] = ()
-    """Values of a key without effect that need no warning, because they select the behaviour that this server has."""
+    """Values of a key without effect that need no warning, because they select the behaviour that this server has.
+
+    Without any, the default needs no warning.
+    """
 
     @property
     def default_value(self) -> str | None:
@@ -44,7 +47,8 @@ class ConfigKey:
         return None if " " in self.default or self.default in _NO_VALUE else self.default
 
     def agrees(self, value: str) -> bool:
-        return value in self.agreed or value.lower() in self.agreed
+        agreed = self.agreed or (self.default_value,)
+        return value in agreed or value.lower() in agreed
 
 
 @frozen

@@ -20,7 +20,7 @@ from zab.core.errors import LocalProtocolError, NotLeader, RemoteProtocolError
 from zab.core.leader.leader import Leader
 from zab.core.leader.learner_state import LearnerStep
 from zab.core.leader_election import NO_VOTE, LeaderElection, Vote, is_voter
-from zab.core.learner.learner import Learner
+from zab.core.learner.learner import DIAL_ATTEMPTS, Learner
 from zab.core.log_state import LogState
 from zab.core.messages import (
     ALIVE,
@@ -560,7 +560,7 @@ class Node:
         elif isinstance(role, LeaderElection):
             # The sender has ended its election earlier, perhaps with this server as leader. Keep the link about as long
             # as the sender would go on dialling.
-            self._early_links[source] = (now + 5 * self.settings.dial_retry_ms, ())
+            self._early_links[source] = (now + DIAL_ATTEMPTS * self.settings.dial_retry_ms, ())
         else:
             self._out.links.append(HangUp(source, dialled=False))
 

@@ -150,12 +150,11 @@ class SendRest:
 class SendLog:
     """A placeholder in the order of messages; the driver expands it to `Propose` messages.
 
-    They contain the transactions of (`after`, `until`], read from the log. With `inform`, they are `Inform` messages.
+    They contain the transactions of (`after`, `until`], read from the log.
     """
 
     after: Zxid
     until: Zxid
-    inform: bool = False
 
 
 @frozen

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError, StorageError
-from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapEnd, SnapResume, Trunc
+from zab.core.messages import Diff, Message, Propose, SnapBegin, SnapEnd, SnapResume, Trunc
 from zab.core.ready import SendLog, SendRest, SendSnapshot
 from zab.core.zxid import Zxid
 from zab.host.logs import Log
@@ -156,4 +156,4 @@ class LearnerSync:
     def _log_frames(self, what: SendLog) -> Iterator[bytes]:
         batches: Iterator[Batch] = self._storage.read_log(what.after, what.until)
         for batch in batches:
-            yield encode(Inform(batch) if what.inform else Propose(batch))
+            yield encode(Propose(batch))

@@ -141,6 +141,8 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
     if record.status is not HistoryStatus.WHOLE:
         status = record.status.name.lower().replace("_", " ")
         return _salvaged(disk, [f"the server must not vote with this history: its status is {status}"], salvage)
+    if record.forgotten:
+        notes.append("this server may have lost promises: its votes do not count until its leader readmits it")
     walk = HistoryScan(disk, record, notes, salvage=salvage)
     walk.read()
     return _found_history(record, walk)

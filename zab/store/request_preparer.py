@@ -427,7 +427,8 @@ class RequestPreparer:
         current, zxid = self._current, self.zxid
         now_ms = current.now_ms
         if acl is not OPEN:
-            acl = acls.intern(acl)  # after all checks: a refused request leaves nothing in the cache
+            # After all checks, so that a refused create leaves nothing in the cache, unless it is part of a multi.
+            acl = acls.intern(acl)
         txn = transactions.create(op, current.session, current.cxid, now_ms, path, data, acl, owner, cversion)
         if owned_bytes:
             self._set_ephemeral_bytes(owner, owned_bytes)

@@ -48,6 +48,12 @@ def test_server_alone_beside_others_is_another_ensemble() -> None:
     assert judge([words("x:1", None, "standalone")]).status == HEALTHY
 
 
+def test_server_named_at_two_ports_has_one_row() -> None:
+    by_client_port, by_admin_port = words("x:1", None, "standalone"), words("x:1", 1, "standalone")
+    for reports in ([by_client_port, by_admin_port], [by_admin_port, by_client_port]):
+        assert judge(reports) == Health(judge([by_admin_port]).rows, (), HEALTHY)
+
+
 def test_two_leaders_are_of_different_ensembles() -> None:
     found = judge([*ENSEMBLE, words("d:1", 4, "leader")])
     assert (found.status, "belong to different ensembles" in found.problems[0]) == (DEGRADED, True)

@@ -222,7 +222,8 @@ def test_key_with_the_default_behaviour_causes_no_warning(folder: Path) -> None:
         ).warnings
         == ()
     )
-    for line in ("autopurge.purgeInterval=0", "preAllocSize=64"):
+    assert plan(folder, "clientPortListenBacklog=-1\nmaxResponseCacheSize=400\ntcpKeepAlive=true\n").warnings == ()
+    for line in ("autopurge.purgeInterval=0", "preAllocSize=64", "tcpKeepAlive=false"):
         (warning,) = plan(folder, f"{line}\n").warnings
         assert f"{line}: without effect" in warning
 
@@ -258,6 +259,14 @@ def test_duplicate_key_is_reported_and_the_last_one_counts(folder: Path) -> None
     assert made.settings.tick_ms == 600
     (warning,) = made.warnings
     assert warning == f"{folder}/zoo.cfg:4: tickTime=600: also at {folder}/zoo.cfg:3, as '500'; the last one counts"
+
+
+def test_duplicate_option_is_reported_as_a_duplicate_key_is(folder: Path) -> None:
+    made = plan(folder, "", ("tickTime", "500"), ("zookeeper.tickTime", "600"))
+    assert made.settings.tick_ms == 600
+    assert made.warnings == ("-D: tickTime=600: also at -D, as '500'; the last one counts",)
+    told = problems(folder, "", ("server.1", "a:1:2"), ("server.1", "b:1:2"), myid="1")
+    assert told == "-D: server.1=b:1:2: also at -D, as 'a:1:2': remove one of the two lines"
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------
@@ -362,6 +371,8 @@ def test_configurations_of_the_original_are_accepted(folder: Path) -> None:
     made = plan(folder, "autopurge.snapRetainCount=1\nmaxClientCnxns=-1\nsnapCount=1\n")
     assert (made.limits.snapshots_kept, made.storage.snapshots_kept, made.limits.snap_entries) == (3, 3, 2)
     assert made.client_ports.connections_per_host_max == 0
+    for wrong in ("1_0", "\u0663", "-9999999999"):
+        assert "maxClientCnxns" in problems(folder, "", ("maxClientCnxns", wrong))
     assert [line.partition("cfg:")[2] for line in made.warnings] == [
         "3: autopurge.snapRetainCount=1: the minimum is 3, which is used",
         "4: maxClientCnxns=-1: the minimum is 0, which is used",

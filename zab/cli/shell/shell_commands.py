@@ -447,7 +447,7 @@ async def _reconfig(shell: ShellContext, line: ParsedLine) -> None:
             text = await trio.Path(file).read_text()
         except OSError as error:
             raise BadLine(f"{file}: {error.strerror}") from None
-        members = ",".join(line for line in text.split() if line.startswith("server."))
+        members = ",".join(line for line in text.split() if line.startswith(("server.", "group.", "weight.")))
     if bool(joining or leaving) == (members is not None):
         raise BadLine("give either changes (-add, -remove) or all members (-members, -file), not both")
     version = line.number("-v", 16)

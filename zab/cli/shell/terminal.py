@@ -125,7 +125,8 @@ def run_prompt(opens: Opens, servers: str, history: Path | None) -> None:
     say(f"connecting to {servers}")
     shell = thread.begin()
     _prepare(thread, shell, history)
-    say("`help` lists the commands, Tab completes them and paths, Ctrl-D leaves the shell")
+    tab = "Tab completes them and paths, " if HAS_READLINE else ""
+    say(f"`help` lists the commands, {tab}Ctrl-D leaves the shell")
     try:
         while not shell.done:
             try:

@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 
 from zab.cli.shell.formatting import client_addresses
 from zab.client.remote_session import connect
+from zab.core.addresses import bracketed
 from zab.core.errors import ZabError
 from zab.runtime.peer_handshake import described
 from zab.service.health.ensemble_health import UNKNOWN, VETOING
@@ -134,6 +135,10 @@ async def _ask(where: str, host: str, port: int) -> ServerReport:
         monitor = _object(body)
         _, stats = await _http(host, port, "/commands/server_stats")
         zxid = _object(stats).get("server_stats", {}).get("last_processed_zxid")
+        _, configuration = await _http(host, port, "/commands/configuration")
+        client_port = _object(configuration).get("client_port")
+        if isinstance(client_port, int) and client_port > 0:  # so that `judge` recognizes the server at both ports
+            where = f"{bracketed(host)}:{client_port}"
         row = _from_monitor(where, monitor, zxid if isinstance(zxid, int) else None)
         return ServerReport((row,), followers=_followers(row, monitor))
     return await _words(where, host, port)

@@ -59,7 +59,9 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
                 )
             if key not in best or (best[key].problem is not None and row.problem is None):
                 best[key] = row
-    rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
+    identified = {row.where for row in best.values() if row.id is not None}
+    found = [row for row in best.values() if row.id is not None or row.problem or row.where not in identified]
+    rows = _with_lags(sorted(found, key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
     problems = [f"{_named(row)}: {row.problem}" for row in rows if row.problem is not None]
     problems += dict.fromkeys(text for each in reports for text in each.warnings)
     problems += filter(None, (_unnamed(each, rows) for each in reports))

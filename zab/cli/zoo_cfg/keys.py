@@ -182,7 +182,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _ignored("leader.closeSocketAsync", "false", "closing never blocks", "true"),
             _ignored("leader.maxConcurrentSnapSyncs", "10", _ANY_SYNCS),
             _ignored("leader.maxConcurrentDiffSyncs", "100", _ANY_SYNCS),
-            _ignored("tcpKeepAlive", "false", "connections between servers always use TCP keep-alive", "false"),
+            _ignored("tcpKeepAlive", "false", "connections between servers always use TCP keep-alive", "true"),
             _ignored("messageTracker.BufferSize", "10", _NO_TRACKER),
             _ignored("messageTracker.Enabled", "false", _NO_TRACKER, "false"),
         ),

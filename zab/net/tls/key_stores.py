@@ -88,7 +88,10 @@ class StoreFile:
         else:
             trusted = self._jks(data).trusted if data.startswith(MAGIC) else self._pkcs12_trusted(data)
             if trusted:
-                context.load_verify_locations(cadata="".join(_pem("CERTIFICATE", one).decode() for one in trusted))
+                try:
+                    context.load_verify_locations(cadata="".join(_pem("CERTIFICATE", one).decode() for one in trusted))
+                except ssl.SSLError as error:
+                    raise ConfigError(f"{self.path}: a trusted certificate cannot be read: {error}") from error
         if not context.cert_store_stats()["x509"]:
             raise ConfigError(f"{self.path}: it contains no trusted certificate")
 
@@ -122,6 +125,8 @@ class StoreFile:
         keys = self._jks(data).keys
         if not keys:
             raise ConfigError(f"{self.path}: it contains no key")
+        if not keys[0].chain:
+            raise ConfigError(f"{self.path}: its key has no certificate")
         return keys[0].key, keys[0].chain
 
     # -- PKCS#12 -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ colour there is a word or a sign with the same meaning.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
 
@@ -45,12 +46,14 @@ _MODES: Final = {
 }
 
 
-def whole(view: dict[str, Any]) -> bytes:
-    return framed(f"{SIGNS[view['health']]} zab server {view['server']}", main(view))
+def whole(view: dict[str, Any], links: Mapping[str, str]) -> bytes:
+    return framed(f"{SIGNS[view['health']]} zab server {view['server']}", main(view, links))
 
 
-def main(view: dict[str, Any]) -> str:
-    return "".join([_head(view), _warnings(view), _members(view), _beats(view), _details(view)])
+def main(view: dict[str, Any], links: Mapping[str, str]) -> str:
+    """Return the content of the page. `links`: the paths of further pages, by the text of the link."""
+    foot = footer(f"Server {view['server']}, {escape(view['version'])}.", links, view["now_ms"])
+    return "".join([_head(view), _warnings(view), _members(view), _beats(view), _details(view), foot])
 
 
 # -- parts of the page ---------------------------------------------------------------------------------
@@ -191,5 +194,4 @@ def _details(view: dict[str, Any]) -> str:
             "no clients",
         )
         + "</div>"
-        + footer(f"Server {view['server']}, {escape(view['version'])}.", "commands", view["now_ms"])
     )
