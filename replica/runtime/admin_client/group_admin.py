@@ -88,20 +88,33 @@ class GroupDescription:
 
 async def list_groups(client: Client, states: Iterable[str] = ()) -> list[GroupSummary]:
     """Return the groups of all brokers: each broker lists only the groups that it coordinates."""
-    wanted = list(states)
-    [topic] = (await client.patiently(lambda: client.metadata([OFFSETS_TOPIC]))).topics
+    have_topic = await have_coordinators(client)
     found = []
     for broker in client.brokers:
-
-        async def once(broker: int = broker) -> ListGroupsResponse:
-            reply = await client.ask_broker(broker, LIST_GROUPS, ListGroupsRequest(states_filter=wanted))
-            if topic.partitions or reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                raise_for(reply.error_code, f"groups of broker {broker}")
-            return reply
-
-        reply = await client.patiently(once)
-        found += [GroupSummary(each.group_id, each.group_state, each.protocol_type, broker) for each in reply.groups]
+        found += await groups_of(client, broker, states, have_topic=have_topic)
     return sorted(found, key=lambda summary: summary.group)
+
+
+async def have_coordinators(client: Client) -> bool:
+    """Return whether the offsets topic exists. Without it no broker can coordinate a group."""
+    [topic] = (await client.patiently(lambda: client.metadata([OFFSETS_TOPIC]))).topics
+    return bool(topic.partitions)
+
+
+async def groups_of(
+    client: Client, broker: int, states: Iterable[str] = (), *, have_topic: bool = True
+) -> list[GroupSummary]:
+    """Return the groups of one coordinator. Without the offsets topic, COORDINATOR_NOT_AVAILABLE is no error."""
+    body = ListGroupsRequest(states_filter=list(states))
+
+    async def once() -> ListGroupsResponse:
+        reply = await client.ask_broker(broker, LIST_GROUPS, body)
+        if have_topic or reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            raise_for(reply.error_code, f"groups of broker {broker}")
+        return reply
+
+    reply = await client.patiently(once)
+    return [GroupSummary(each.group_id, each.group_state, each.protocol_type, broker) for each in reply.groups]
 
 
 async def describe(client: Client, group: str) -> GroupDescription:
@@ -178,7 +191,8 @@ async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dic
             by_leader.setdefault(leaders[where], []).append(where)
     beyond = []
     for leader, wheres in by_leader.items():
-        for where, offset in (await _list_offsets(client, leader, {where: times[where] for where in wheres})).items():
+        offsets = await offsets_at_leader(client, leader, {where: times[where] for where in wheres})
+        for where, offset in offsets.items():
             if offset >= 0:
                 found[where] = offset
             elif times[where] >= 0:
@@ -188,7 +202,11 @@ async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dic
     return found
 
 
-async def _list_offsets(client: Client, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+async def offsets_at_leader(
+    client: Client, leader: int, times: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return the offsets of these partitions, which this broker leads; -1 if no record has the timestamp or a later
+    one."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for where, time in times.items():
         topics.setdefault(where.topic, []).append(ListOffsetsPartition(partition_index=where.partition, timestamp=time))
