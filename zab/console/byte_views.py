@@ -7,6 +7,7 @@ from html import escape
 from typing import Final
 
 from zab.admin.markup import number, size
+from zab.console.page import Visit
 
 SHOWN_BYTES_MAX: Final = 64 << 10
 """Larger data is not shown."""
@@ -23,6 +24,22 @@ def too_large(length: int) -> str | None:
         f"This has {number(length)} bytes ({size(length)}). The console shows at most {size(SHOWN_BYTES_MAX)}; "
         "read it with a client."
     )
+
+
+def data_view(visit: Visit, parameter: str, data: bytes | None) -> str:
+    """Return the data as HTML, with links to its other forms: `parameter` of the page's address chooses the form."""
+    if not data:
+        return f"<p class=none>{'null' if data is None else 'empty'}</p>"
+    refusal = too_large(len(data))
+    if refusal is not None:
+        return f"<p>{refusal}</p>"
+    chosen = form_of(data, visit.parameters.get(parameter))
+    links = " ".join(
+        f'<a href="{escape(visit.url(**{parameter: form}))}"{" aria-current=true" if form == chosen else ""}>{form}</a>'
+        for form in FORMS
+        if form_of(data, form) == form
+    )
+    return f'<p class="forms">Show as {links}</p>{rendered(data, chosen)}'
 
 
 def form_of(data: bytes, wanted: str | None) -> str:

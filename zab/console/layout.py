@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Final
 
 from zab.admin.http import AdminReply
-from zab.admin.markup import asset, clock, html, number, warnings
+from zab.admin.markup import NONE, asset, clock, html, number, warnings
 from zab.console.page import ROWS_MAX, Page, Visit, url
 from zab.host.clocks import wall_ms
 
@@ -33,7 +33,8 @@ def static_file(path: str) -> AdminReply:
 def framed(page: Page, menu: Sequence[tuple[str, str]], here: str, where: str, token: str) -> AdminReply:
     """Return the whole page. `where` is HTML about the connection; with a `token` there is a button to log out."""
     entries = "".join(
-        f'<li><a href="{path}"{" aria-current=page" if path == here else ""}>{escape(name)}</a>' for name, path in menu
+        f'<li><a href="{path}"{" aria-current=page" if here in (path, path.removesuffix("s")) else ""}>{escape(name)}</a>'
+        for name, path in menu
     )
     leave = form("/logout", token, "<button>Log out</button>") if token else ""
     refresh = " data-refresh" if page.refreshes else ""
@@ -62,6 +63,16 @@ def shown(text: str) -> str:
 def shown_whole(text: str) -> str:
     """Return text as HTML, with escapes for characters that cannot be printed."""
     return escape("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text))
+
+
+def moment(at_ms: int) -> str:
+    """Return a time from the cluster, which any client may have chosen; a dash if it is unknown."""
+    if at_ms < 0:
+        return NONE
+    try:
+        return f"{clock(at_ms)} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms after 1970"
 
 
 def link(text: str, path: str, /, **parameters: object) -> str:

@@ -9,10 +9,10 @@ from typing import Final
 
 import trio
 
-from zab.admin.markup import NONE, clock, number, pairs, size
+from zab.admin.markup import NONE, number, pairs, size
 from zab.console.admin_reports import AdminUrl, watching_sessions
-from zab.console.byte_views import FORMS, SHOWN_BYTES_MAX, as_text, form_of, rendered, too_large
-from zab.console.layout import crumbs, field, form, hidden, link, page_of, search, section, shown, shown_whole
+from zab.console.byte_views import SHOWN_BYTES_MAX, as_text, data_view, too_large
+from zab.console.layout import crumbs, field, form, hidden, link, moment, page_of, search, section, shown, shown_whole
 from zab.console.page import Page, Redirect, Refusal, Visit, url
 from zab.console.store_link import StoreLink
 from zab.session.api import Session
@@ -180,15 +180,7 @@ def _data_section(visit: Visit, data: bytes | str | None, stat: Stat) -> str:
     title = f"Data, {number(stat.data_length)} bytes"
     if isinstance(data, str):
         return section(title, f"<p>{shown_whole(data)}</p>")
-    if not data:
-        return section(title, f"<p class=none>{'null' if data is None else 'empty'}</p>")
-    chosen = form_of(data, visit.parameters.get("as"))
-    links = " ".join(
-        f'<a href="{escape(visit.url(**{"as": each}))}"{" aria-current=true" if each == chosen else ""}>{each}</a>'
-        for each in FORMS
-        if form_of(data, each) == each
-    )
-    return section(title, f'<p class="forms">Show as {links}</p>{rendered(data, chosen)}')
+    return section(title, data_view(visit, "as", data))
 
 
 def _children_section(visit: Visit, path: str, children: list[str] | str, stat: Stat) -> str:
@@ -207,8 +199,8 @@ def _children_section(visit: Visit, path: str, children: list[str] | str, stat: 
 def _stat_rows(stat: Stat) -> list[tuple[str, str]]:
     owner = stat.ephemeral_owner & 0xFFFF_FFFF_FFFF_FFFF
     rows = (
-        ("created", f"{clock(stat.ctime)} UTC, zxid <code>{stat.czxid:#x}</code>"),
-        ("data changed", f"{clock(stat.mtime)} UTC, zxid <code>{stat.mzxid:#x}</code>"),
+        ("created", f"{moment(stat.ctime)}, zxid <code>{stat.czxid:#x}</code>"),
+        ("data changed", f"{moment(stat.mtime)}, zxid <code>{stat.mzxid:#x}</code>"),
         ("children changed", f"zxid <code>{stat.pzxid:#x}</code>"),
         ("version of the data", number(stat.version)),
         ("version of the children", number(stat.cversion)),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from attrs import field, frozen
 
@@ -33,6 +33,7 @@ from replica.wire.schemas.group_schemas import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetFetchRequest,
+    OffsetFetchResponse,
 )
 
 EARLIEST: Final = -2
@@ -117,7 +118,12 @@ async def groups_of(
     return [GroupSummary(each.group_id, each.group_state, each.protocol_type, broker) for each in reply.groups]
 
 
-async def describe(client: Client, group: str) -> GroupDescription:
+EndsOf: TypeAlias = Callable[[Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]]
+"""Returns the high watermarks of these partitions. Those that are unknown are left out."""
+
+
+async def describe(client: Client, group: str, ends_of: EndsOf | None = None) -> GroupDescription:
+    """Describe a group. `ends_of` replaces the lookup of high watermarks, which fails if a leader cannot be reached."""
     reply = await client.ask_coordinator(
         group, DESCRIBE_GROUPS, DescribeGroupsRequest(groups=[group]), lambda body: int(body.groups[0].error_code)
     )
@@ -135,7 +141,7 @@ async def describe(client: Client, group: str) -> GroupDescription:
     committed = await committed_offsets(client, group)
     owners = {where: member for member in members for where in member.assigned}
     wheres = sorted({*committed, *owners})
-    ends = await offsets_at(client, dict.fromkeys(wheres, LATEST))
+    ends = await (offsets_at(client, dict.fromkeys(wheres, LATEST)) if ends_of is None else ends_of(wheres))
     progress = tuple(
         Progress(
             where,
@@ -159,13 +165,21 @@ async def describe(client: Client, group: str) -> GroupDescription:
 
 async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, tuple[int, str]]:
     """Return the committed offset and its metadata for each partition that has one."""
-    reply = await client.ask_coordinator(
-        group,
-        OFFSET_FETCH,
-        OffsetFetchRequest(group_id=group, topics=None),
-        lambda body: int(body.error_code),
-        version_max=7,
+    body = OffsetFetchRequest(group_id=group, topics=None)
+    return _committed_in(
+        await client.ask_coordinator(group, OFFSET_FETCH, body, lambda reply: int(reply.error_code), version_max=7)
     )
+
+
+async def committed_at(client: Client, coordinator: int, group: str) -> dict[TopicPartition, tuple[int, str]]:
+    """Do the same for a group with a known coordinator."""
+    body = OffsetFetchRequest(group_id=group, topics=None)
+    reply = await client.ask_broker(coordinator, OFFSET_FETCH, body, version_max=7)
+    raise_for(reply.error_code, f"group {group}")
+    return _committed_in(reply)
+
+
+def _committed_in(reply: OffsetFetchResponse) -> dict[TopicPartition, tuple[int, str]]:
     return {
         TopicPartition(topic.name, each.partition_index): (each.committed_offset, each.metadata or "")
         for topic in reply.topics
