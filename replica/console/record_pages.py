@@ -250,10 +250,11 @@ def _preview(content: bytes | None) -> str:
     """Return the beginning of a key or value as HTML: as text if possible, else in hexadecimal digits."""
     if content is None:
         return "<small>null</small>"
-    text = as_text(content[:PREVIEW_BYTES].decode("utf-8", "ignore").encode())
-    cut = len(content) > PREVIEW_BYTES
-    if text is None or (not cut and as_text(content) is None):
-        text = content[: PREVIEW_BYTES // 6].hex(" ")
-        cut = len(content) > PREVIEW_BYTES // 6
-    more = f" <small>\N{HORIZONTAL ELLIPSIS} {number(len(content))} bytes</small>" if cut else ""
+    length = PREVIEW_BYTES
+    texts = (as_text(content[: PREVIEW_BYTES - split]) for split in range(4))  # the cut may split a character
+    text = next((each for each in texts if each is not None), None)
+    if text is None:
+        length = PREVIEW_BYTES // 6
+        text = content[:length].hex(" ")
+    more = f" <small>\N{HORIZONTAL ELLIPSIS} {number(len(content))} bytes</small>" * (len(content) > length)
     return f"<code class=bytes>{escape(text)}</code>{more}"

@@ -28,7 +28,7 @@ from zab.core.addresses import is_loopback
 from zab.core.errors import ConfigError
 
 PORT: Final = 8090
-CONNECTIONS_MAX: Final = 200
+CONNECTIONS_MAX: Final = 100
 SESSION_MS: Final = 10_000
 REPLY_BYTES_MAX: Final = 8 << 20
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from typing import Final
 
@@ -13,6 +14,7 @@ SHOWN_BYTES_MAX: Final = 64 << 10
 """Larger data is not shown."""
 JSON_CHARS_MAX: Final = 4 * SHOWN_BYTES_MAX
 """The maximum length of indented JSON: deep nesting makes it much longer than the data."""
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 FORMS: Final = ("text", "json", "hex")
 
 
@@ -57,12 +59,12 @@ def rendered(data: bytes, form: str) -> str:
 
 
 def as_text(data: bytes) -> str | None:
-    """Return the text; None if the data is not UTF-8, or has characters that cannot be printed."""
+    """Return the text; None if the data is not UTF-8, or has control characters."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return text if all(each.isprintable() or each in "\n\r\t" for each in text) else None
+    return None if _CONTROL.search(text) else text
 
 
 def as_json(data: bytes) -> str | None:

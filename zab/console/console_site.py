@@ -20,7 +20,8 @@ PAGES_MAX: Final = 16
 """The maximum number of pages that are made at the same time."""
 PAGE_S: Final = 10.0
 """The time limit of one page. The parts of a page that wait for a server have shorter ones."""
-FORM_BYTES_MAX: Final = 512 << 10
+FORM_BYTES_MAX: Final = 256 << 10
+"""The encoding of a form takes up to three bytes for one."""
 
 
 class ConsoleSite:

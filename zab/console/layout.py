@@ -19,6 +19,8 @@ POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'"
 )
 ASSETS: Final = {"/console.css": "text/css; charset=utf-8", "/console.js": "text/javascript; charset=utf-8"}
+_SPACES: Final = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+_CURRENT: Final = " aria-current=page"
 HEADERS: Final = (("Content-Security-Policy", POLICY), ("Referrer-Policy", "same-origin"))
 
 
@@ -33,7 +35,7 @@ def static_file(path: str) -> AdminReply:
 def framed(page: Page, menu: Sequence[tuple[str, str]], here: str, where: str, token: str) -> AdminReply:
     """Return the whole page. `where` is HTML about the connection; with a `token` there is a button to log out."""
     entries = "".join(
-        f'<li><a href="{path}"{" aria-current=page" if here in (path, path.removesuffix("s")) else ""}>{escape(name)}</a>'
+        f'<li><a href="{path}"{_CURRENT if here in (path, path.removesuffix("s")) else ""}>{escape(name)}</a>'
         for name, path in menu
     )
     leave = form("/logout", token, "<button>Log out</button>") if token else ""
@@ -62,7 +64,7 @@ def shown(text: str) -> str:
 
 def shown_whole(text: str) -> str:
     """Return text as HTML, with escapes for characters that cannot be printed."""
-    return escape("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text))
+    return escape("".join(each if each.isprintable() or each in _SPACES else ascii(each)[1:-1] for each in text))
 
 
 def moment(at_ms: int) -> str:

@@ -13,9 +13,12 @@ import trio
 from zab.console.page import Refusal
 from zab.core.errors import ZabError
 from zab.session.api import Session
+from zab.session.session_errors import AuthFailed
 
 PAUSE_S: Final = 2.0
 """The pause before another session is opened."""
+REFUSED_PAUSE_S: Final = 30.0
+"""The pause after the servers have refused the credentials: they count failed logins."""
 
 _log: Final = logging.getLogger("zab.console")
 
@@ -33,6 +36,7 @@ class StoreLink:
 
     async def run(self) -> None:
         while True:
+            pause = PAUSE_S
             try:
                 async with self._opens() as session:
                     self._session = session
@@ -42,12 +46,13 @@ class StoreLink:
                     self._problem = session.over or "the session is over"
             except ZabError as error:
                 self._problem = str(error)
+                pause = REFUSED_PAUSE_S if isinstance(error, AuthFailed) else PAUSE_S
             except Exception as error:  # a bug: the pages show it, and the next session may do without it
                 _log.exception("console_session_failed")
                 self._problem = f"the session failed: {type(error).__name__}"
             finally:
                 self._session, self._changed = None, trio.Event()
-            await trio.sleep(PAUSE_S)
+            await trio.sleep(pause)
 
     async def session(self) -> Session:
         """Return the session. Wait for a moment if it is about to be opened; raise `Refusal` if there is none."""
