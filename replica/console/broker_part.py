@@ -30,6 +30,7 @@ _MISSING: Final = frozenset(
         ErrorCode.GROUP_ID_NOT_FOUND,
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
     }
 )
 _PREFIXES: Final = (("/brokers/ids/", "/broker", "id"), ("/brokers/topics/", "/topic", "name"))
@@ -96,18 +97,18 @@ class BrokerPart:
         gone = [each for each in metadata.brokers if each not in metadata.live]
         warned = [*sums.problems, *more]
         warned += [f"broker {each} is gone and holds replicas" for each in gone]
-        if sums.offline:
-            warned.append(f"{sums.offline} partitions have no leader")
-        if sums.under_replicated:
-            warned.append(f"{sums.under_replicated} partitions are under-replicated")
+        offline = sum(map(metadata.offline, metadata.topics.values()))
+        under_replicated = sum(map(metadata.under_replicated, metadata.topics.values()))
+        warned += [f"partitions without a leader: {offline}"] if offline else []
+        warned += [f"under-replicated partitions: {under_replicated}"] if under_replicated else []
         controller = metadata.controller
         pairs = [
             ("brokers alive", f"{len(metadata.live)} of {len(metadata.brokers)}"),
             ("controller", link(str(controller), "/broker", id=controller) if controller >= 0 else NONE),
-            ("topics", number(sums.topics)),
-            ("partitions", number(sums.partitions)),
-            ("without a leader", number(sums.offline)),
-            ("under-replicated", number(sums.under_replicated)),
+            ("topics", number(sum(not topic.is_internal for topic in metadata.topics.values()))),
+            ("partitions", number(metadata.partitions)),
+            ("without a leader", number(offline)),
+            ("under-replicated", number(under_replicated)),
             ("records", NONE if sums.records is None else number(sums.records)),
             ("groups", number(groups)),
             ("lag of all groups", NONE if lags is None else number(lags)),

@@ -70,6 +70,10 @@ class Metadata:
         return sum(each in self.live for each in partition.isr_nodes) < len(partition.replica_nodes)
 
     @property
+    def partitions(self) -> int:
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    @property
     def brokers(self) -> list[int]:
         """All brokers: the registered ones, and those that only hold replicas."""
         held = {
@@ -104,12 +108,8 @@ class Offsets:
 
 @frozen
 class Sums:
-    """The sums of the whole cluster. `records` counts offsets; None: too many partitions, or some are unknown."""
+    """The number of offsets in all partitions (None: too many partitions, or some are unknown), and problems."""
 
-    topics: int
-    partitions: int
-    offline: int
-    under_replicated: int
     records: int | None
     problems: tuple[str, ...]
 
@@ -237,22 +237,14 @@ class ClusterView:
 
     async def _load_sums(self) -> Sums:
         metadata = await self.metadata.get()
-        count = sum(len(topic.partitions) for topic in metadata.topics.values())
         records: int | None = None
         problems: tuple[str, ...] = (f"more than {SUMMED_MAX} partitions: their records are not summed up",)
-        if count <= SUMMED_MAX:
+        if metadata.partitions <= SUMMED_MAX:
             leaders = metadata.leaders(metadata.topics)
             offsets = await self.offsets(leaders)
             records, problems = offsets.records(leaders), offsets.problems
             self._sample({where: end for where, (_, end) in offsets.found.items()})
-        return Sums(
-            sum(not topic.is_internal for topic in metadata.topics.values()),
-            count,
-            sum(map(metadata.offline, metadata.topics.values())),
-            sum(map(metadata.under_replicated, metadata.topics.values())),
-            records,
-            problems,
-        )
+        return Sums(records, problems)
 
     def _sample(self, ends: Mapping[TopicPartition, int]) -> None:
         now, before = trio.current_time(), self._ends
