@@ -69,10 +69,18 @@ CONSOLE_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
         "--auth",
         type=identity,
         multiple=True,
+        envvar="ZAB_AUTH",
         metavar="SCHEME:CREDENTIALS",
-        help="An identity of the console at the store, like digest:user:password. May be repeated.",
+        help="An identity of the console at the store, like digest:user:password; or set ZAB_AUTH in the environment. "
+        "May be repeated.",
     ),
-    click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in to the store with SASL."),
+    click.option(
+        "--sasl",
+        type=user_and_password,
+        envvar="ZAB_SASL",
+        metavar="USER:PASSWORD",
+        help="Log in to the store with SASL DIGEST-MD5; or set ZAB_SASL in the environment.",
+    ),
     click.option(
         "--listen",
         type=_address,
