@@ -20,7 +20,7 @@ from zab.console.shared_value import SharedValue
 from zab.console.store_link import StoreLink
 from zab.core.ensemble import Server, parse_server
 from zab.core.errors import ConfigError, OutcomeUnknown, ZabError
-from zab.runtime.admin.status_page import details, head, member_table, warned
+from zab.runtime.admin.status_page import details, election_table, head, member_table, warned
 from zab.session.api import Session
 from zab.session.session_errors import BadArguments, BadVersion, NoAuth, NodeExists, NoNode, NotEmpty
 
@@ -120,7 +120,7 @@ class StorePart:
         body += head(best, level=2) + warned(best)
         body += member_table(best, lambda sid: link(str(sid), "/server", id=sid), own="")
         body += section("The last two minutes", f'<div class="cards">{_compared(found)}</div>')
-        return Page("Servers", body + _configured(members), refreshes=True)
+        return Page("Servers", body + election_table(best) + _configured(members), refreshes=True)
 
     async def _server(self, visit: Visit) -> Page:
         visit.parameter("id")

@@ -126,8 +126,16 @@ def test_shared_value_is_loaded_once_for_all_visitors_and_errors_are_not_kept() 
             for _ in range(10):
                 nursery.start_soon(visit)
         assert found == [2] * 10
-        await trio.sleep(6)
+        await trio.sleep(4.9)
+        assert await shared.get() == 2
+        await trio.sleep(0.2)
         assert await shared.get() == 3
+        slow = SharedValue(load, 0.0)
+        assert await slow.get() == 4
+        await trio.sleep(3.9)
+        assert await slow.get() == 4
+        await trio.sleep(0.2)
+        assert await slow.get() == 5
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 

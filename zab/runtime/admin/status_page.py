@@ -143,10 +143,7 @@ def _beats(view: Mapping[str, Any]) -> str:
     )
 
 
-def details(view: Mapping[str, Any]) -> str:
-    """Return elections, the store, the disk and the clients."""
-    store, disk, clients = view["store"], view["disk"], view["clients"]
-    snapshot, fsync = disk["snapshot"], disk["fsync_us"]
+def election_table(view: Mapping[str, Any]) -> str:
     elections = [
         (
             clock(each["at_ms"]),
@@ -156,6 +153,13 @@ def details(view: Mapping[str, Any]) -> str:
         )
         for each in view["elections"][:8]
     ]
+    return table("Elections", ("When", "Epoch", "Leader", "Out of service for"), elections, "none since the start")
+
+
+def details(view: Mapping[str, Any]) -> str:
+    """Return elections, the store, the disk and the clients."""
+    store, disk, clients = view["store"], view["disk"], view["clients"]
+    snapshot, fsync = disk["snapshot"], disk["fsync_us"]
     took = f"zxid {escape(snapshot['zxid'])}" if snapshot["zxid"] else "none yet"
     if snapshot["at_ms"]:
         took += f", {ago(view['now_ms'] - snapshot['at_ms'])}, {size(snapshot['bytes'])} in {span(snapshot['took_ms'])}"
@@ -187,7 +191,7 @@ def details(view: Mapping[str, Any]) -> str:
     ]
     return (
         '<div class="grid">'
-        + table("Elections", ("When", "Epoch", "Leader", "Out of service for"), elections, "none since the start")
+        + election_table(view)
         + pairs("Store", pairs_of_store)
         + pairs("Disk of this server", pairs_of_disk)
         + table(
