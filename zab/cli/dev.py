@@ -284,7 +284,9 @@ def introduction(data: Path, layout: Layout, servers: list[ServerRuntime], conso
 
   {layout.hosts}
 
-and a browser finds servers and nodes at http://{HOST}:{console}/. Try, in another terminal:
+A browser shows servers and nodes at http://{HOST}:{console}/
+
+Try, in another terminal:
 
   {own_name()} status --server {layout.hosts}
   {own_name()} shell --server {layout.hosts}
