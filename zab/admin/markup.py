@@ -52,16 +52,26 @@ def framed(title: str, main: str) -> bytes:
 
 @cache
 def _frame() -> str:
-    return files(__package__).joinpath("page.html").read_text("utf-8")
+    frame = asset("page.html")
+    for part in ("page.css", "morph.js"):
+        frame = frame.replace(f"/* {part} */\n", asset(part))
+    return frame
 
 
-def header(health: str, sentence: str, facts: Iterable[tuple[str, str]]) -> str:
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file of this package."""
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def header(health: str, sentence: str, facts: Iterable[tuple[str, str]], level: int = 1) -> str:
     """Return the top of a page: a headline for the health, one sentence, and a few values with their names.
 
-    `sentence` and `facts` are HTML.
+    `sentence` and `facts` are HTML. `level` is that of the headline in the page's outline.
     """
+    headline = f'<span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}'
     return (
-        f'<header class="{health}"><h1><span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}</h1>'
+        f'<header class="{health}"><h{level} class="headline">{headline}</h{level}>'
         f"<p>{sentence}</p><dl>"
         + "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
         + "</dl></header>"
@@ -145,7 +155,8 @@ def pairs(title: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def row(cells: Iterable[str], tag: str = "td") -> str:
-    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+    begin = "th scope=col" if tag == "th" else tag
+    return "<tr>" + "".join(f"<{begin}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
 
 # -- formatting of values ------------------------------------------------------------------------------
