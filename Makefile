@@ -11,10 +11,11 @@ ROUNDS ?= 100
 OPERATIONS ?= 100000
 SEED ?= 1
 SECONDS ?= 600
+HOURS ?= 8
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check docs site peers
-.PHONY: fuzz fuzz-port fuzz-cost differential mutate-checkers drill explore kill9 kill9-controller bench bench-gate
+.PHONY: nightly fuzz fuzz-port fuzz-cost differential mutate-checkers drill explore kill9 kill9-controller bench bench-gate
 
 help:
 	@echo 'make run     everything on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
@@ -25,6 +26,7 @@ help:
 	@echo 'make site    build the documentation as a site with search and an API reference, in site/; check its links'
 	@echo 'make peers   fetch clients and servers for tests and benchmarks: Apache Kafka, kafkajs, go-zookeeper'
 	@echo 'make fuzz    simulate $(RUNS) histories of all machines under faults (RUNS=n for another number)'
+	@echo 'make nightly simulate real drivers, and run real processes, under faults for $(HOURS) h (HOURS=n); summary and exit status at the end'
 	@echo 'make fuzz-port  send mutated input to a running client port until it misbehaves'
 	@echo 'make fuzz-cost  send hostile requests to a running store for $(SECONDS) s, and to a broker, until one costs too much (SECONDS=n, SEED=n)'
 	@echo 'make differential  run $(OPERATIONS) random operations on Apache ZooKeeper and on ours, and compare (OPERATIONS=n, SEED=n)'
@@ -56,6 +58,9 @@ peers:
 
 fuzz: $(VENV)/.with-dev
 	@$(BIN)/zab-harness fuzz --runs $(RUNS)
+
+nightly: $(VENV)/.with-dev
+	@scripts/nightly "$$(awk 'BEGIN { print int($(HOURS) * 3600) }')"
 
 fuzz-port: $(VENV)/.with-fuzz
 	@$(BIN)/python -m tests.fuzz.port

@@ -23,6 +23,7 @@ from harness.profiles import BY_NAME as PROFILES
 from harness.profiles import of_machine
 from harness.run.plan import Plan
 from harness.run.tally import Tally
+from harness.run.worlds import world_for
 from harness.script.names import is_users
 
 ROUND: Final = 64
@@ -196,12 +197,12 @@ def mix_of(plan: Plan, machines: Sequence[str], worlds: Sequence[str], profile: 
 def machines_and_worlds(
     machine: str | None, world: str | None, profile: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what a campaign mixes if some of the three are given."""
+    """Return what a campaign mixes if some of the three are given. A given world limits the machines that are mixed."""
     if machine is None and profile is not None and profile in PROFILES:
         machine = PROFILES[profile].machine
-    machines = MACHINES if machine is None else (machine,)
     if world is not None:
-        return machines, (world,)
+        return world_for(MACHINES[0], world).machines if machine is None else (machine,), (world,)
+    machines = MACHINES if machine is None else (machine,)
     return machines, ("stack",) if machine is not None and is_users(machine) else MIXED_WORLDS
 
 

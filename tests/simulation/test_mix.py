@@ -42,6 +42,7 @@ def test_every_machine_world_and_profile_is_there() -> None:
         (("store", None, None), ("store",), MIXED_WORLDS),
         (("store", "processes", None), ("store",), ("processes",)),
         ((None, "stack", None), MACHINES, ("stack",)),
+        ((None, "processes", None), ("list", "store", "partitions"), ("processes",)),
         ((None, None, "power-loss-after-truncation"), ("list",), MIXED_WORLDS),
         (("examples.bank:Bank", None, None), ("examples.bank:Bank",), ("stack",)),
     ],

@@ -59,8 +59,13 @@ class CommittedHistory:
         return frozenset(zxid for zxid, _ in self.entries)
 
 
+_BEFORE_THE_FIRST_WRITE: Final = frozenset({"identity", "lock", "myid"})
+
+
 def read_directory(path: Path) -> DirectoryContents:
-    """Read the data directory of a server that has ended."""
+    """Read the data directory of a server that has ended. It is empty if the server ended before it wrote anything."""
+    if {file.name for file in path.iterdir() if file.suffix != ".tmp"} <= _BEFORE_THE_FIRST_WRITE:
+        return DirectoryContents()
     found = _logged(path)
     disk = ReadOnlyDisk(path)
     looked = history(disk)

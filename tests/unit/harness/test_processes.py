@@ -270,6 +270,20 @@ def test_data_directory_of_a_store_is_read(written: Path) -> None:
     assert [(change.kind, change.data) for change in changes] == [("create", b"one"), ("set", b"two")]
 
 
+def test_directory_of_a_server_that_wrote_nothing_is_empty(tmp_path: Path) -> None:
+    """A server that joins may end before its first write, at the end of a script for example."""
+    (tmp_path / "myid").write_text("5\n")
+    found = read_directory(tmp_path)
+    assert (found.last, found.entries, found.damage) == (NOTHING, {}, ())
+
+
+def test_log_without_epochs_is_damaged(tmp_path: Path, written: Path) -> None:
+    shutil.copytree(written, tmp_path / "data")
+    (tmp_path / "data" / "epochs").unlink()
+    (damage,) = read_directory(tmp_path / "data").damage
+    assert "epochs" in damage
+
+
 # -- the verdict ---------------------------------------------------------------------------------------
 
 
