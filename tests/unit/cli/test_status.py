@@ -213,7 +213,7 @@ def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "the HTTP reply breaks off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "its HTTP reply breaks off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "not a JSON object"),
         (b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}', "its reply has another form (KeyError('warnings'))"),
         (b"220 mail.example ESMTP\r\n", "the reply to `srvr` is '220 mail.example ESMTP"),
