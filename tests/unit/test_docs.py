@@ -28,6 +28,7 @@ from bench.ports import free_ports
 from harness.cli.root import zab_harness
 from replica.cli.properties.keys import KEYS
 from replica.cli.root import zab_broker
+from tests import forkserver
 from zab.cli.kit.program import check_command_line
 from zab.cli.root import zab as zab_command
 from zab.core import errors
@@ -291,9 +292,8 @@ def test_harness_examples_run(page: Path, tmp_path: Path) -> None:
     (tmp_path / "docs").symlink_to(DOCS)
     for line in harness_lines(page):
         command, _, comment = line.partition(" #")
-        arguments = [sys.executable, "-m", "harness", *command.split()[1:]]
-        done = subprocess.run(
-            arguments,
+        done = forkserver.run(
+            ["-m", "harness", *command.split()[1:]],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
