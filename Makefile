@@ -46,7 +46,7 @@ check: $(VENV)/.with-dev
 	@scripts/check
 
 docs: $(VENV)/.with-dev
-	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
+	@$(BIN)/python -m pytest -q tests/project/test_docs.py
 
 site: $(VENV)/.with-docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m scripts.site
