@@ -259,10 +259,10 @@ def run(script: str, name: str, folder: Path) -> None:
     file = folder / f"{name}.py"
     file.write_text(on_free_ports(script))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-W", "error", str(file)]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=EXAMPLE_SECONDS_MAX, check=False
-    )
+    done = forkserver.run(
+        ["-W", "error", str(file)],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=EXAMPLE_SECONDS_MAX,
+    )  # fmt: skip
     assert done.returncode == 0, f"the examples of {name} failed:\n{done.stdout}\n{done.stderr}"
 
 
@@ -311,6 +311,15 @@ def test_the_examples_in_the_docstring_run(tmp_path: Path) -> None:
     for name, example in (("store", store), ("member", member)):
         assert f"zab.open_{name}(" in example
         run(f"import trio\nimport zab\n\n{dedent(example)}", f"docstring_{name}", tmp_path)
+
+
+def test_imports_raise_no_warning(tmp_path: Path) -> None:
+    """The other examples find these modules imported."""
+    names = ["zab", "zab.recipes", "zab.testing", "kraft_controller", "replica", "replica.testing", "harness"]
+    command = [sys.executable, "-W", "error", "-c", "".join(f"import {name}\n" for name in names)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_failing_example_is_noticed(tmp_path: Path) -> None:
