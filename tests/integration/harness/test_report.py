@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.spark.page import page
-from tests.unit.harness.test_report import analysis
+from tests.unit.harness.test_report import analysis, page
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
