@@ -25,7 +25,7 @@ ELSEWHERE: Final = ("__pycache__", ".hypothesis", os.devnull)
 """Files that Python and Hypothesis write for themselves."""
 
 
-class _Guard:
+class Guard:
     active = False
     """True while a test of this folder, or one of its fixtures, runs."""
     refused: str | None = None
@@ -48,8 +48,14 @@ def _is_allowed(path: str) -> bool:
     return not os.path.isabs(path) or path.startswith(tempfile.gettempdir()) or any(each in path for each in ELSEWHERE)
 
 
-_guard: Final = _Guard()
+_guard: Final = Guard()
 sys.addaudithook(_guard)
+
+
+@pytest.fixture
+def guard() -> Guard:
+    """The guard, for its own tests: they clear `refused`, or they would fail."""
+    return _guard
 
 
 def _guarded() -> Generator[None, object, object]:
