@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import trio
 from attrs import evolve
 
 from bench.ports import free_port
+from tests import forkserver
 from tests.integration import apache
 from tests.integration.http_client import get
 from tests.integration.stores import ALL_WORDS, PORTS, stores
@@ -20,9 +20,8 @@ ADMIN = (AdminSettings(port=0),)
 
 
 async def status(*arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "zab", "status", *arguments]
-    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
-    return done.returncode, (done.stdout + done.stderr).decode()
+    done = await forkserver.run_in_thread(["-m", "zab", "status", *arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
 
 
 async def test_one_admin_port_reports_all_servers_and_client_ports_one_each(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
-from functools import partial
 
 import click
 import pytest
@@ -13,7 +11,6 @@ import trio
 from attrs import evolve
 from rich.console import Console
 
-from bench.ports import free_port
 from zab.cli.status import status_command
 from zab.cli.status.server_queries import (
     Followers,
@@ -21,7 +18,6 @@ from zab.cli.status.server_queries import (
     ServerReport,
     ServerRow,
     _from_overview,
-    ask,
     read_membership,
 )
 from zab.cli.status.status_command import DEGRADED, HEALTHY, Health, addresses, as_table, judge, look
@@ -190,13 +186,6 @@ def test_invalid_port_is_refused_with_the_limits(where: str) -> None:
         addresses([where])
 
 
-async def test_unreachable_server_is_reported_with_the_reason() -> None:
-    port = free_port()
-    for host, reason in (("127.0.0.1", "Connection refused"), ("no-such-host.invalid", "known|resolution")):
-        (row,) = (await ask("here", host, port, 10)).rows
-        assert re.match(f"it cannot be reached: .*({reason})", row.problem or "")
-
-
 @pytest.mark.parametrize("width", [64, 80, 100, 200])
 def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
     health = Health((full("192.168.100.101:2181", 1), full("192.168.100.102:2181", 2)), (), HEALTHY)
@@ -208,27 +197,3 @@ def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
     for value in ("192.168.100.101:2181", "follower", "0x7f00000000000005"):
         assert value in lines[2]
     assert ("3.9.5-zab" in lines[2]) == (width == 200)
-
-
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "its HTTP reply breaks off"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "not a JSON object"),
-        (b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}', "its reply has another form (KeyError('warnings'))"),
-        (b"220 mail.example ESMTP\r\n", "the reply to `srvr` is '220 mail.example ESMTP"),
-    ],
-)
-async def test_reply_of_another_program_is_a_problem(reply: bytes, problem: str) -> None:
-    async def serve(stream: trio.SocketStream) -> None:
-        await stream.receive_some(1_000)
-        await stream.send_all(reply)
-        await stream.aclose()
-
-    async with trio.open_nursery() as nursery:
-        (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
-        port = listener.socket.getsockname()[1]
-        (row,) = (await ask("here", "127.0.0.1", port, 10)).rows
-        nursery.cancel_scope.cancel()
-    assert row.problem is not None
-    assert problem in row.problem

@@ -38,6 +38,8 @@ from zab.core.zxid import NOTHING
 from zab.storage.memory_disk import Crash, MemoryDisk
 from zab.storage.storage import Storage, StorageSettings
 
+pytestmark = pytest.mark.slow
+
 STEPS: Sequence[Step] = (
     writing(epochs(1, 1)),
     writing(append("1/1", b"a"), append("1/2", b"b" * 40, bytes(30))),
