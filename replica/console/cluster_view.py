@@ -116,7 +116,7 @@ class Sums:
 
 @frozen
 class Listed:
-    """What all coordinators list, and a sentence for each broker that has not answered."""
+    """The groups or transactions of all coordinators, and a sentence for each broker that has not answered."""
 
     groups: tuple[GroupSummary, ...] = ()
     transactions: tuple[TransactionSummary, ...] = ()
@@ -137,7 +137,7 @@ class ClusterView:
         self.rates: deque[tuple[int, float]] = deque(maxlen=SAMPLES_MAX)
         """The growth of all logs: times, and records per second since the sample before."""
         self._ends: tuple[float, Mapping[TopicPartition, int]] | None = None
-        """When the sums were loaded last, and the high watermarks then."""
+        """The time of the last load of the sums, and the high watermarks then."""
         self._seen_at = -UNSEEN_S
 
     async def run(self) -> None:

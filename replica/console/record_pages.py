@@ -34,6 +34,8 @@ SCAN_S: Final = 4.0
 FETCH_BYTES: Final = 1 << 20
 INFLATED_BYTES_MAX: Final = 16 << 20
 """A batch that is larger after decompression is not shown."""
+BATCH_RECORDS_MAX: Final = 100_000
+"""A batch with more records is not shown."""
 PREVIEW_BYTES: Final = 300
 THREADS: Final = 2
 
@@ -144,7 +146,14 @@ class RecordPages:
         scan.read_bytes += len(data)
         aborted = {(each.first_offset, each.producer_id) for each in found.aborted_transactions or ()}
         return await trio.to_thread.run_sync(
-            wanted_records, data, scan.following, None, aborted, INFLATED_BYTES_MAX, limiter=_threads
+            wanted_records,
+            data,
+            scan.following,
+            None,
+            aborted,
+            INFLATED_BYTES_MAX,
+            BATCH_RECORDS_MAX,
+            limiter=_threads,
         )
 
     # -- one record --------------------------------------------------------------------------------

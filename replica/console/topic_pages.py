@@ -17,7 +17,7 @@ from zab.console.page import Page, Visit
 
 TOPIC_RESOURCE: Final = 2
 DEFAULT_SOURCE: Final = 5
-"""Kafka's number for a setting that nobody has changed."""
+"""Kafka's number for a setting with its default value."""
 
 
 class TopicPages:

@@ -67,7 +67,7 @@ class BrowserGuard:
                 HTTPStatus.MISDIRECTED_REQUEST,
                 f"{name[:100]!r} is not a name of this server. Use its address, or list the name in the setting for "
                 "allowed hosts: admin.allowedHosts in a zoo.cfg, zab.operators.hosts in a server.properties, "
-                "`hosts` of AdminSettings",
+                "`hosts` of AdminSettings, --allowed-host of a console",
             )
 
     async def _names_of_machine(self) -> frozenset[str]:

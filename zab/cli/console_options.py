@@ -120,7 +120,7 @@ def gate_of(arguments: Arguments) -> ConsoleGate:
             raise Misused(f"--password-file {arguments.password_file}: expected one line with the password")
     host, _ = arguments.listen
     if password is None and arguments.writable:
-        raise Misused("--writable needs --password-file: whoever reaches the console could change the store")
+        raise Misused("--writable needs --password-file: any visitor could change the store otherwise")
     if password is None and not is_loopback(host):
         raise Misused(
             f"--listen {host} needs --password-file: without a password the console serves this machine only, at "

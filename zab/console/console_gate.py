@@ -1,4 +1,4 @@
-"""Who may visit the console: the password, the sessions of visitors, and the tokens of forms.
+"""The admission of visitors: the password, their sessions, and the tokens of forms.
 
 Without a password every visitor is admitted, and no form changes anything. With one, a visitor sends it once, and gets
 a session: a cookie with a random id. Every form has a token, which is derived from the id. A page of another site can
@@ -29,7 +29,7 @@ _ID_CHARS_MAX: Final = 64
 
 
 class ConsoleGate:
-    """Decides who may visit. `writable`: logged-in visitors may change the store."""
+    """Admits visitors. `writable`: logged-in visitors may change the store."""
 
     def __init__(self, password: str | None = None, *, writable: bool = False) -> None:
         assert password is not None or not writable, "only a visitor that has logged in may change something"

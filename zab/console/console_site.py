@@ -46,12 +46,7 @@ class ConsoleSite:
         await trio.lowlevel.checkpoint()
         if request.path in ASSETS and request.method != "POST":
             return static_file(request.path)
-        if self._open >= PAGES_MAX:
-            raise HttpError(
-                HTTPStatus.SERVICE_UNAVAILABLE, f"{PAGES_MAX} pages are being made already", (("Retry-After", "1"),)
-            )
         session = self._gate.session_of(request)
-        self._open += 1
         try:
             with trio.fail_after(self._page_s):
                 return await (self._post if request.method == "POST" else self._get)(request, session, host)
@@ -60,8 +55,6 @@ class ConsoleSite:
         except trio.TooSlowError:
             why = f"the page was not complete after {self._page_s:g} s; a server may be slow or unreachable"
             return self._refused(request, session, Refusal(HTTPStatus.GATEWAY_TIMEOUT, why))
-        finally:
-            self._open -= 1
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -95,6 +88,12 @@ class ConsoleSite:
     async def _handled(
         self, part: ConsolePart | None, handler: Handler, visit: Visit, session: str | None
     ) -> AdminReply:
+        """Make a page, or carry out a form. Logins do not count towards the limit, so guesses keep no visitor out."""
+        if self._open >= PAGES_MAX:
+            raise HttpError(
+                HTTPStatus.SERVICE_UNAVAILABLE, f"{PAGES_MAX} pages are being made already", (("Retry-After", "1"),)
+            )
+        self._open += 1
         try:
             made = await handler(visit)
         except Refusal:
@@ -104,6 +103,8 @@ class ConsoleSite:
             if refusal is None:
                 raise
             raise refusal from error
+        finally:
+            self._open -= 1
         return self._see(made.target) if isinstance(made, Redirect) else self._framed(made, visit.path, session)
 
     def _visit(self, request: AdminRequest, session: str | None, fields: dict[str, str] | None = None) -> Visit:

@@ -24,7 +24,7 @@ class SharedValue(Generic[T]):
         self._load = load
         self._for_s = for_s
         self._kept: tuple[float, T] | None = None
-        """When the value has to be loaded again, and the value."""
+        """The time at which the value has to be loaded again, and the value."""
         self._turn = trio.Lock()
 
     async def get(self) -> T:

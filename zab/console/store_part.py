@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from html import escape
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -133,7 +134,7 @@ class StorePart:
             return Page(f"Server {sid}", f"{body}<p>{why} {link('All servers', '/servers')}</p>", refreshes=True)
         at, view = own
         cards = "".join(chart(title, unit, _points(view, name), form) for name, title, unit, form in _BEATS)
-        body += f'<p>{link("All servers", "/servers")}, <a href="{at}">its own status page</a></p>'
+        body += f'<p>{link("All servers", "/servers")}, <a href="{escape(str(at))}">its own status page</a></p>'
         body += warned(view) + section("The last two minutes", f'<div class="cards">{cards}</div>')
         return Page(f"Server {sid}", body + details(view), refreshes=True)
 

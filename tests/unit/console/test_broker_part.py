@@ -75,6 +75,21 @@ def test_batch_that_grows_too_much_is_refused() -> None:
     assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_fetched_batches_are_bounded_together() -> None:
+    batches = [
+        build([Record(10 * index + each, 0, None, b"x" * 1_000) for each in range(10)], codec=Codec.GZIP)
+        for index in range(4)
+    ]
+    data = b"".join(batches)
+    assert wanted_records(data, 0).next_offset == 40
+    by_count = wanted_records(data, 0, records_max=25)
+    assert (len(by_count.records), by_count.next_offset, by_count.damage) == (20, 20, None)
+    by_size = wanted_records(data, 0, bytes_max=25_000)
+    assert (len(by_size.records), by_size.next_offset) == (20, 20)
+    with pytest.raises(KafkaError, match="the batch at offset 0 has 10 records; at most 9 are read"):
+        wanted_records(data, 0, records_max=9)
+
+
 def test_nodes_of_the_brokers_link_to_their_pages() -> None:
     for path in ("/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"):
         assert list(related(path)) == ['<a href="/topic?name=orders">topic orders</a>']

@@ -1,4 +1,4 @@
-"""The part of the console about the store: nodes that are too large to show, outages, and who needs a password."""
+"""The part of the console about the store: nodes that are too large to show, outages, and the need for a password."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANY: Final = 1_000_000
 
 
 class HugeNode:
-    """A session whose every node has a million children and a megabyte of data. It must not be asked for either."""
+    """A session in which each node has a million children and a megabyte of data. Reading either fails the test."""
 
     async def exists(self, path: str) -> Stat:
         return Stat(1, 1, 0, 0, 7, MANY, 0, 0, MANY, MANY, 1)

@@ -259,6 +259,27 @@ def test_wrong_passwords_are_delayed_more_and_more_and_sessions_end() -> None:
     on_virtual_time(main)
 
 
+def test_guesses_keep_no_logged_in_visitor_out() -> None:
+    async def main() -> None:
+        site = ConsoleSite([Part()], ConsoleGate(PASSWORD), "")
+        session, _ = await logged_in(site)
+        form = await site.answer(get("/"), HOST)
+        statuses = []
+
+        async def guess(host: str) -> None:
+            request = post("/login", cookie(form), token=token(form), password="guess")
+            statuses.append((await site.answer(request, host)).status)
+
+        async with trio.open_nursery() as nursery:
+            for index in range(4 * PAGES_MAX):
+                nursery.start_soon(guess, f"10.0.0.{index % 5}")
+            await trio.testing.wait_all_tasks_blocked()
+            assert "all is well" in text(await site.answer(get("/", session), HOST))
+        assert set(statuses) == {HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS}
+
+    on_virtual_time(main)
+
+
 async def test_number_of_sessions_is_bounded() -> None:
     gate = ConsoleGate(PASSWORD)
     sessions = [await gate.log_in(PASSWORD, HOST) for _ in range(SESSIONS_MAX + 1)]
