@@ -6,6 +6,7 @@ package and links to the distributions of this environment, except the editable 
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,9 @@ async def typed(session: zab.Session, cluster: MemoryCluster, registration: Regi
 
 
 def run(*arguments: str | Path, folder: Path) -> str:
-    done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=False)
+    """Run without PYTHONPATH: this tree may be on it, with the metadata of its editable install."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{arguments}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -75,7 +78,14 @@ def install(package: Path, folder: Path) -> Path:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     (environment / "lib" / version / "site-packages" / "others.pth").write_text(f"{others}\n")
     commands = environment / "bin"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", commands / "python"]
+    pip: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--python",
+        commands / "python",
+    ]
     options = ["--no-index", "--no-build-isolation", "--no-compile", "--quiet"]
     run(*pip, "install", *options, f"zab[all] @ {package.as_uri()}", folder=folder)
     return commands
@@ -107,7 +117,7 @@ def test_wheel_is_complete_and_typed(tmp_path: Path) -> None:
     commands = install(wheel, tmp_path)
     check_commands(commands, tmp_path)
     (tmp_path / "typed.py").write_text(TYPED)
-    mypy = [sys.executable, "-m", "mypy", "--python-executable", commands / "python", "--strict", "typed.py"]
+    mypy = (sys.executable, "-m", "mypy", "--python-executable", commands / "python", "--strict", "typed.py")
     output = run(*mypy, folder=tmp_path)
     assert "Revealed type is" in output
     assert "Any" not in output
