@@ -102,7 +102,7 @@ def test_unknown_names_have_the_usual_number_of_iterations() -> None:
     for name, iterations in (("ann", 8_192), ("bob", 8_192), ("eve", 4_096)):
         users._on_config(Entity.of("users", name), {mechanism.value: evolve(PENCIL, iterations=iterations).text})
     usual = users.usual_iterations(mechanism)
-    server = ScramExchange(mechanism, {}.get, YOURS, SECRET, usual)
+    server = ScramExchange(mechanism, lambda _: None, YOURS, SECRET, usual)
     assert server.step(FIRST).endswith(b",i=8192")
     for name in ("ann", "bob"):
         users._on_config(Entity.of("users", name), {})
