@@ -14,12 +14,13 @@ SECONDS ?= 600
 HOURS ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs site peers
+.PHONY: help run quick test check docs site peers
 .PHONY: nightly fuzz fuzz-port fuzz-cost differential mutate-checkers drill explore kill9 kill9-controller bench bench-gate
 
 help:
 	@echo 'make run     everything on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
 	@echo '             data in $(DATA); Ctrl-C ends it'
+	@echo 'make quick   check format, lint and contracts, and test the layers that only compute: less than a minute'
 	@echo 'make test    check format, lint, types and contracts, and run every test'
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    check every link of the docs and run every example in them'
@@ -41,6 +42,9 @@ help:
 run: $(VENV)/.with-broker
 	@$(BIN)/zab dev --servers $(SERVERS) --brokers $(BROKERS) --data $(DATA)
 
+quick: $(VENV)/.with-dev
+	@scripts/check --quick
+
 test: $(VENV)/.with-dev
 	@scripts/check --tests
 
@@ -48,7 +52,7 @@ check: $(VENV)/.with-dev
 	@scripts/check
 
 docs: $(VENV)/.with-dev
-	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
+	@$(BIN)/python -m pytest -q tests/project/test_docs.py
 
 site: $(VENV)/.with-docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m scripts.site

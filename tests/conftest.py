@@ -12,6 +12,8 @@ import pytest
 import trio
 from hypothesis import HealthCheck, settings
 
+from tests.distribution import distribute
+
 # A check that fails on one run and not on the next teaches nobody. Who wants fresh examples says so:
 # HYPOTHESIS_PROFILE=search pytest tests/unit
 settings.register_profile(
@@ -32,7 +34,11 @@ xpassed. Every other test runs once and must pass: `pyproject.toml` blocks pytes
 """
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        items[:] = distribute(items, workers)
     for item in items:
         reason = QUARANTINE.get(item.nodeid.partition("[")[0])
         if reason is not None:

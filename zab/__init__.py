@@ -188,7 +188,7 @@ __all__ = [
     "DamagedError",
     "LocalProtocolError",
     "RemoteProtocolError",
-    # errors of the store's operations
+    # errors of sessions and of their operations
     "StoreError",
     "NoNode",
     "NodeExists",

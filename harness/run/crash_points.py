@@ -47,11 +47,14 @@ def targets(script: Script) -> range:
     return range(1, 1 + (script.brokers if script.machine == "partitions" else script.voters))
 
 
-def crash_points(script: Script, target: int, losses: Sequence[str]) -> Iterator[CrashPoint]:
-    """Run the script with a crash at each call of the target's disk, for each fate of data that is not synced."""
+def crash_points(script: Script, target: int, losses: Sequence[str], first: int = 1) -> Iterator[CrashPoint]:
+    """Run the script with a crash at each call of the target's disk, for each fate of data that is not synced.
+
+    `first` is the number of the first call that is tried.
+    """
     run = world("cores").run
     for loss in losses:
-        for call in count(1):
+        for call in count(first):
             crashing = _with_crash(script, target, call, loss)
             outcome = run(crashing)
             kinds = [what[len(COUNTED) :] for what, _ in outcome.counts if what.startswith(COUNTED)]

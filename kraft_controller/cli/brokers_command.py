@@ -19,6 +19,7 @@ from kraft_controller.runtime.admin.cluster_description import (
 from zab.cli.kit.failures import Failed
 from zab.cli.kit.output import show, show_json
 from zab.cli.kit.verb_group import Arguments
+from zab.core.addresses import bracketed
 
 
 @click.group(cls=StoreVerbs)
@@ -67,7 +68,7 @@ def _row(cluster: ClusterDescription, acting: Acting | None, each: Registered) -
     broker = each.broker
     return {
         "id": broker.id,
-        "endpoints": [f"{one.listener}://{_bracketed(one.host)}:{one.port}" for one in broker.endpoints],
+        "endpoints": [f"{one.listener}://{bracketed(one.host)}:{one.port}" for one in broker.endpoints],
         "rack": broker.rack,
         "epoch": broker.epoch,
         "since": datetime.fromtimestamp(each.since_ms / 1000).astimezone().isoformat(" ", "seconds"),
@@ -86,7 +87,3 @@ def _more(cluster: ClusterDescription, each: Registered) -> dict[str, object]:
         "preferred": sum(cluster.assignment(where).replicas[0] == ident for where in held),
         "behind": [str(where) for where in held if ident not in cluster.isr(where)],
     }
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

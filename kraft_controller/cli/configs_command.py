@@ -99,7 +99,7 @@ def _named(arguments: Arguments) -> Entity:
 @_entity
 @click.option("--all", is_flag=True, help="Also show keys that are not set, with their built-in defaults.")
 async def _describe(session: zab.Session, arguments: Arguments) -> int:
-    one = arguments.name is not None or arguments.default
+    one = arguments.name is not None or arguments.default or arguments.client is not None
     wanted = [_named(arguments)] if one else await entities(session, arguments.kind)
     if one and arguments.kind == "topics" and await session.exists(f"/brokers/topics/{arguments.name}") is None:
         raise Failed(f"there is no topic {arguments.name}")

@@ -24,6 +24,7 @@ from kraft_controller.runtime.admin.topic_requests import (
     is_being_deleted,
     plan_topic,
 )
+from kraft_controller.wire.znodes import topic_path
 from zab.cli.kit.failures import DONE, FAILED, Failed, Misused
 from zab.cli.kit.options import check_exclusive
 from zab.cli.kit.output import progress, say, show
@@ -140,18 +141,21 @@ async def _alter(session: zab.Session, arguments: Arguments) -> int:
 @click.option("--if-exists", is_flag=True, help="Succeed if a topic does not exist.")
 @wait_options("they are gone")
 async def _delete(session: zab.Session, arguments: Arguments) -> int:
-    asked = []
+    asked = {}
     for name in dict.fromkeys(arguments.topics):
         try:
+            stat = await session.exists(topic_path(name))
             await delete_topic(session, name)
-            asked.append(name)
+            asked[name] = 0 if stat is None else stat.czxid
         except TopicError as error:
             if not arguments.if_exists:
                 raise Failed(str(error)) from None
     if arguments.wait:
         await waited(arguments, _GoneWaiting(session, asked))
     what = "deleted" if arguments.wait else "to be deleted"
-    say(arguments.json, "\n".join(f"topic {name}: {what}" for name in asked), topics=asked, deleted=arguments.wait)
+    say(
+        arguments.json, "\n".join(f"topic {name}: {what}" for name in asked), topics=list(asked), deleted=arguments.wait
+    )
     return DONE
 
 
@@ -169,19 +173,22 @@ class _LedWaiting(Waiting):
 
 
 class _GoneWaiting(Waiting):
-    def __init__(self, session: zab.Session, names: list[str]) -> None:
+    def __init__(self, session: zab.Session, made: dict[str, int]) -> None:
+        """`made`: the zxid at which each topic was created. A topic of another zxid has the name of a deleted one."""
         super().__init__(session)
-        self._names = names
+        self._made = made
 
     async def left(self) -> str | None:
-        asked = [n for n in self._names if await is_being_deleted(self._session, n)]
-        kept = [n for n in self._names if n not in asked and await self._session.exists(f"/brokers/topics/{n}")]
-        if kept:
-            # A completed deletion removes the topic's node before that of the request. So the deletion was
-            # refused, or the topic was created again.
-            raise Failed(
-                f"topic {kept[0]} exists: the controller refused the deletion (see its log), or it was created again"
-            )
+        asked = []
+        for name, made in self._made.items():
+            requested = await is_being_deleted(self._session, name)
+            stat = await self._session.exists(topic_path(name))
+            if stat is not None and stat.czxid != made:
+                continue
+            if requested:
+                asked.append(name)
+            elif stat is not None:  # a completed deletion removes the topic's node before that of the request
+                raise Failed(f"topic {name} exists: the controller refused the deletion (see its log)")
         if not asked:
             return None
         cluster = await describe_cluster(self._session, asked)

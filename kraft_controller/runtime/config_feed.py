@@ -33,7 +33,8 @@ Apply = Callable[[Entity, Mapping[str, str]], None]
 class ConfigFeed:
     """Applies configurations, across all store sessions of a broker.
 
-    A configuration is applied if it differs from the last one that was applied for its entity, and always after `want`.
+    A configuration is applied if it differs from the last one of its entity, and always after `want` and after a
+    failure.
     """
 
     def __init__(self, apply: Apply, kinds: Sequence[str] = KINDS) -> None:
@@ -41,7 +42,9 @@ class ConfigFeed:
         self._kinds = kinds
         """The entity types to follow."""
         self._known: dict[Entity, Mapping[str, str]] = {}
-        """The configuration that was last applied for each entity; empty ones are left out."""
+        """The last configuration of each entity; empty ones are left out."""
+        self._failed: set[Entity] = set()
+        """Entities whose last configuration could not be applied."""
         self._wanted: dict[Entity, None] = {}
         """Entities to read even without a notification."""
         self._bell = trio.Event()
@@ -56,6 +59,7 @@ class ConfigFeed:
         """Forget a deleted entity: a new entity of the same name may have the same configuration, which must be
         applied."""
         self._known.pop(entity, None)
+        self._failed.discard(entity)
         self._wanted.pop(entity, None)
 
     async def run(self, session: zab.Session, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -138,10 +142,11 @@ class ConfigFeed:
                 self._take(entity, found)
 
     def _take(self, entity: Entity, values: Mapping[str, str]) -> None:
-        wanted = entity in self._wanted
+        due = entity in self._wanted or entity in self._failed
         self._wanted.pop(entity, None)
-        if values == self._known.get(entity, {}) and not wanted:
+        if values == self._known.get(entity, {}) and not due:
             return
+        self._failed.discard(entity)
         if values:
             self._known[entity] = values
         else:
@@ -150,6 +155,7 @@ class ConfigFeed:
             self._apply(entity, values)
         except Exception:
             # A configuration that cannot be applied must neither stop the broker nor block other configurations.
+            self._failed.add(entity)
             logger.exception("failed to apply the configuration of %s", entity.path)
 
 

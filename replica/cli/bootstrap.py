@@ -50,21 +50,21 @@ def _identity(text: str) -> Identity:
     return Identity(mechanism, user, password)
 
 
-_OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
-    click.option(
-        "--bootstrap",
-        type=_addresses,
-        metavar="HOST:PORT,...",
-        help=f"Brokers to connect to first; one is enough.  [default: {BOOTSTRAP}]",
-    ),
-    click.option(
-        "--within",
-        type=SECONDS,
-        default=30.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long temporary errors, such as a missing leader, are retried, and how long one reply may take.",
-    ),
+_BOOTSTRAP: Final = click.option(
+    "--bootstrap",
+    type=_addresses,
+    metavar="HOST:PORT,...",
+    help=f"Brokers to connect to first; one is enough.  [default: {BOOTSTRAP}]",
+)
+_WITHIN: Final = click.option(
+    "--within",
+    type=SECONDS,
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long temporary errors, such as a missing leader, are retried, and how long one reply may take.",
+)
+_SECURITY: Final[tuple[Callable[[Any], Any], ...]] = (
     click.option(
         "--login",
         type=_identity,
@@ -86,7 +86,12 @@ _OPTIONS: Final[tuple[Callable[[Any], Any], ...]] = (
 
 
 def broker_options() -> list[click.Parameter]:
-    return [*params_of(*_OPTIONS), *not_here(_AT_BROKERS, "--store", "--zookeeper")]
+    return [*params_of(_BOOTSTRAP, _WITHIN, *_SECURITY), *not_here(_AT_BROKERS, "--store", "--zookeeper")]
+
+
+def console_broker_options() -> list[click.Parameter]:
+    """Return the options about brokers without the time limit: the pages of a console have their own."""
+    return params_of(_BOOTSTRAP, *_SECURITY)
 
 
 def verb_options() -> list[click.Parameter]:
@@ -119,11 +124,16 @@ class RetryReport:
         progress(f"{error}; retrying for up to {self._patience_s - waited_s:.0f} s")
 
 
-def with_client(handler: Handler, arguments: Arguments) -> int:
-    """Run the handler with a client. A broker error ends the command with one line on stderr."""
+def connection_of(arguments: Arguments) -> tuple[list[Address], ssl.SSLContext | None, Identity | None]:
+    """Return the addresses, the TLS settings and the identity from the options and the file of --command-config."""
     file = CommandConfig() if arguments.command_config is None else read_command_config(arguments.command_config)
     bootstrap = arguments.bootstrap or file.bootstrap or _addresses(BOOTSTRAP)
-    tls, identity = _tls(arguments) or file.tls, arguments.login or file.identity
+    return bootstrap, _tls(arguments) or file.tls, arguments.login or file.identity
+
+
+def with_client(handler: Handler, arguments: Arguments) -> int:
+    """Run the handler with a client. A broker error ends the command with one line on stderr."""
+    bootstrap, tls, identity = connection_of(arguments)
 
     async def main() -> int:
         report = RetryReport(arguments.within)

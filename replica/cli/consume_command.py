@@ -17,10 +17,10 @@ from replica.cli.bootstrap import broker_options, with_client
 from replica.cli.group_member import COMMIT_S, HEARTBEAT_S, GroupMember, Rebalance
 from replica.cli.topic import leaders_of
 from replica.core.errors import ErrorCode, KafkaError
+from replica.runtime.admin_client.fetched_records import wanted_records
 from replica.runtime.network.broker_client import PAUSE_S, Client
 from replica.runtime.network.broker_connection import Unreachable, raise_for
-from replica.wire.batch import check, walk
-from replica.wire.records import ControlType, Record, read_control, read_records
+from replica.wire.records import Record
 from replica.wire.schemas.data_schemas import (
     FETCH,
     LIST_OFFSETS,
@@ -359,46 +359,16 @@ async def _back_in_range(client: Client, leader: int, position: Position) -> int
 
 
 def _records(position: Position, data: bytes, aborted: Collection[tuple[int, int]] = ()) -> list[Found]:
-    """Return the wanted records of the batches.
-
-    Batches are fetched whole, so the first may begin before the position, and the last may end after the wanted end. A
-    compacted batch may be empty, or have no records at its last offsets. `aborted`: the first offset and producer id of
-    each aborted transaction, which ends at its marker.
-    """
-    found: list[Found] = []
-    following = position.offset
-    begins = sorted(aborted, reverse=True)
-    dropped: set[int] = set()
-    for at, header in walk(data):
-        try:
-            check(data, at)
-        except KafkaError as error:
-            if found:
-                break  # print the records before the damage first
-            raise Failed(
-                f"{position.where}: the batch at offset {header.base_offset} is damaged: {error.text}"
-            ) from None
-        following = header.next_offset
-        while begins and begins[-1][0] <= header.last_offset:
-            dropped.add(begins.pop()[1])
-        if header.control:
-            if _is_abort(data, at):
-                dropped.discard(header.producer_id)
-        elif not (header.transactional and header.producer_id in dropped):
-            found.extend(
-                (position, record, record.offset + 1)
-                for record in read_records(data, at)
-                if record.offset >= position.offset and (position.end is None or record.offset < position.end)
-            )
+    """Return the wanted records of the batches. Without one, move the position behind the batches."""
+    fetched = wanted_records(data, position.offset, position.end, aborted)
+    if fetched.damage is not None and not fetched.records:  # print the records before the damage first
+        raise Failed(f"{position.where}: {fetched.damage}")
+    found = [(position, record, record.offset + 1) for record in fetched.records]
     if found:
-        found[-1] = (*found[-1][:2], following)
+        found[-1] = (*found[-1][:2], fetched.next_offset)
     else:
-        position.offset = following
+        position.offset = fetched.next_offset
     return found
-
-
-def _is_abort(data: bytes, at: int) -> bool:
-    return any(read_control(record)[0] is ControlType.ABORT for record in read_records(data, at))
 
 
 def _show(arguments: Arguments, where: TopicPartition, record: Record) -> None:

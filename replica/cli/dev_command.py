@@ -14,15 +14,29 @@ from attrs import evolve
 from replica.cli.properties.plan import plan_of
 from replica.cli.properties.small_cluster import small_cluster
 from replica.cli.running import run
+from replica.console.broker_part import CLIENT, BrokerPart, related
 from replica.runtime.admin.broker_operator_port import BrokerOperatorPort
 from replica.runtime.broker import Broker
 from replica.runtime.configuration.broker_config import BrokerConfig
+from replica.runtime.network.broker_client import Client
 from zab.admin.admin_settings import AdminSettings
-from zab.cli.dev import HOST, PORT_BASE_MAX, PORT_BASE_MIN, SERVERS_MAX, Layout, free_or_any, layout_of, start_servers
+from zab.cli.dev import (
+    HOST,
+    PORT_BASE_MAX,
+    PORT_BASE_MIN,
+    SERVERS_MAX,
+    Layout,
+    dev_console,
+    dev_store_part,
+    free_or_any,
+    layout_of,
+    start_servers,
+)
 from zab.cli.kit.failures import DONE
 from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
 from zab.cli.kit.signals import stop_on_signal
 from zab.cli.kit.standard_streams import announce
+from zab.console.console_site import run_console
 from zab.core.ready import Settings
 from zab.host.process_tuning import raise_open_files, tune_collector
 from zab.host.watchdog import LoopMonitor
@@ -133,11 +147,16 @@ async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings:
                 for broker in brokers:
                     port = free_or_any(broker.ports["PLAINTEXT"] + OPERATORS_OFFSET)
                     pages.append(await inner.start(BrokerOperatorPort(broker, AdminSettings(HOST, port)).run))
-                announce(introduction(data, layout, brokers, pages, servers[0].ports.admin))
+                bootstrap = [(HOST, broker.ports["PLAINTEXT"]) for broker in brokers]
+                named = ",".join(f"{host}:{port}" for host, port in bootstrap)
+                store = dev_store_part(layout, servers, [related])
+                parts = [store, BrokerPart(Client(bootstrap, CLIENT), named)]
+                console = await inner.start(run_console, parts, *dev_console(layout))
+                announce(introduction(data, layout, brokers, pages, console))
         nursery.cancel_scope.cancel()
 
 
-def introduction(data: Path, layout: Layout, brokers: list[Broker], pages: list[int], store_page: int | None) -> str:
+def introduction(data: Path, layout: Layout, brokers: list[Broker], pages: list[int], console: int) -> str:
     hosts = ",".join(f"{HOST}:{broker.ports['PLAINTEXT']}" for broker in brokers)
     counted = f"{len(brokers)} broker{'s' * (len(brokers) > 1)} and {layout.servers} server{'s' * (layout.servers > 1)}"
     broker, store = own_command("zab-broker", "replica.cli"), own_command("zab", "zab")
@@ -146,7 +165,7 @@ def introduction(data: Path, layout: Layout, brokers: list[Broker], pages: list[
 
   Kafka clients       {hosts}
   ZooKeeper clients   {layout.hosts}
-  in a browser        http://{HOST}:{pages[0]}/ for the brokers, http://{HOST}:{store_page}/ for the store
+  in a browser        http://{HOST}:{console}/
   for Prometheus      {", ".join(f"http://{HOST}:{page}/metrics" for page in pages)}
 
 Try, in another terminal:

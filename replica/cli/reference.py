@@ -14,7 +14,7 @@ from replica.cli.root import COMMANDS
 from zab.cli.kit.reference_page import chapters, option_rows, option_table
 from zab.cli.reference import write_pages
 
-ALONE: Final = ("serve", "dev", "dump")
+ALONE: Final = ("serve", "dev", "console", "dump")
 AT_BROKERS: Final = ("produce", "consume", "groups", "transactions")
 AT_THE_STORE: Final = tuple(name for name in COMMANDS if name not in (*ALONE, *AT_BROKERS))
 

@@ -23,6 +23,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "reassign": LazyCommand(f"{_CONTROLLER}.reassign_command:reassign", "move replicas to other brokers"),
     "elect": LazyCommand(f"{_CONTROLLER}.elect_command:elect", "elect preferred leaders, or any live replica"),
     "configs": LazyCommand(f"{_CONTROLLER}.configs_command:configs", "show and change dynamic settings"),
+    "console": LazyCommand(f"{_BROKER}.console_command:console", "show store, brokers, records, groups in a browser"),
     "acls": LazyCommand(f"{_BROKER}.acls_command:acls", "list, add and remove ACLs"),
     "brokers": LazyCommand(f"{_CONTROLLER}.brokers_command:brokers", "show the registered brokers"),
     "controller": LazyCommand(

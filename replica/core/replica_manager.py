@@ -395,6 +395,8 @@ class ReplicaManager:
         self, token: int, timeout_ms: int, entries: Iterable[tuple[TopicPartition, int]], now: int
     ) -> list[Deleted] | None:
         """Delete records before offsets. Return None if the answer is delayed until no live replica has the records."""
+        if len(self.purgatory) >= self.settings.parked_max:
+            return [Deleted(where, ErrorCode.REQUEST_TIMED_OUT) for where, _ in entries]
         results: list[Deleted] = []
         awaited: dict[int, tuple[TopicPartition, Condition]] = {}
         offsets: dict[int, int] = {}

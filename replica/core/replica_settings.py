@@ -39,8 +39,8 @@ class ReplicaSettings:
     """Notify the controller of ISR changes when the previous notification is this long ago, even if ISRs still
     change."""
     parked_max: int = 100_000
-    """The number of delayed operations at which fetches are answered at once, and produce requests are refused unless
-    they have acks=0."""
+    """The number of delayed operations at which fetches are answered at once, and requests to delete records or to
+    produce are refused, except for produce requests with acks=0."""
     answer_bytes_max: int = 55 * 1024 * 1024
     """`fetch.max.bytes` of the broker: no answer to a fetch has more bytes of records, unless its first batch does."""
     session_partitions_max: int = 200_000

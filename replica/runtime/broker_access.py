@@ -54,7 +54,10 @@ class BrokerAccess:
 
     def security(self, sasl: SaslSettings | None) -> ListenerSecurity:
         """Return the authentication for a listener with these SASL settings."""
-        return NO_SASL if sasl is None else sasl_security(sasl, self.users.find, self._secret, self._failed_logins)
+        if sasl is None:
+            return NO_SASL
+        users = self.users
+        return sasl_security(sasl, users.find, self._secret, self._failed_logins, users.usual_iterations)
 
     def allows_brokers(self, principal: str, host: str) -> bool:
         """Return whether a peer may send requests that are reserved for brokers."""

@@ -146,8 +146,8 @@ UNSEEN: Final = {
         "reaches no quorum."
     ),
     "sync": (
-        "A read after a `sync` sees everything that was committed before the `sync`, even if the leader was deposed "
-        "and has not noticed it."
+        "A read after a `sync` sees everything that was committed before the `sync`, even if the server's leader was "
+        "deposed and has not noticed it. The original's leader asks no quorum when it answers a `sync`."
     ),
     "A new ACL": (
         "A new ACL applies to every write that the leader receives after the `setACL`. Until the `setACL` is applied, "
@@ -168,19 +168,19 @@ UNSEEN: Final = {
         "`multi_read_bytes_max` (16 MiB) is not built, and the client gets `MARSHALLINGERROR`."
     ),
     "Bounds on the work of one request": (
-        "An ACL gets `INVALIDACL` if it has more than 500 entries after `auth` is expanded, or an id of more than "
-        "4,096 characters. A multi of more than 10,000 operations is refused as a whole with `BADARGUMENTS`. The "
-        "creation of a node whose path has more than 100 names gets `BADARGUMENTS`. The creation of an ephemeral node "
-        "gets `QUOTAEXCEEDED` if the paths of its session's ephemeral nodes would have more than 2,097,152 characters, "
-        "with 64 added for each node. Credentials that give a connection more than 100 identities, its address "
-        "included, get `AUTHFAILED`. The original bounds only the size of the request. Each bound is a "
-        "[setting](zoo-cfg.md)."
+        "A request gets `INVALIDACL` if its ACL has more than 500 entries, before or after `auth` is expanded, or an "
+        "id of more than 4,096 characters. A multi of more than 10,000 operations is refused as a whole with "
+        "`BADARGUMENTS`. The creation of a node whose path has more than 100 names gets `BADARGUMENTS`. The creation "
+        "of an ephemeral node gets `QUOTAEXCEEDED` if the paths of its session's ephemeral nodes would have more than "
+        "2,097,152 characters, with 64 added for each node. Credentials that give a connection more than 100 "
+        "identities, its address included, get `AUTHFAILED`. The original bounds only the size of the request. Each "
+        "bound is a [setting](zoo-cfg.md)."
     ),
     "Bounds on watches": (
-        "A client may have 100,000 watches, and all clients of a server 1,000,000; persistent watches and watches with "
-        "long paths count more than once. A request that would exceed a bound gets `QUOTAEXCEEDED` and adds no watch. "
-        "A refused `setWatches` also ends the connection, because clients ignore its error; without the connection "
-        "they try another server. The original has no such bounds."
+        "A client may have 100,000 watches, and all clients of a server 1,000,000; a persistent watch that is not "
+        "recursive counts twice, and a watch with a long path counts more than once. A request that would exceed a "
+        "bound gets `QUOTAEXCEEDED` and adds no watch. A refused `setWatches` also ends the connection, because "
+        "clients ignore its error; without the connection they try another server. The original has no such bounds."
     ),
     "Bounds on quotas": (
         "Data of more than 1,024 bytes in `zookeeper_limits` or `zookeeper_stats` is ignored, because every change "

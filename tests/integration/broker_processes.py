@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from replica.core.errors import ErrorCode
 from replica.runtime.network.broker_client import connect
 from replica.runtime.network.broker_connection import Unreachable
 from replica.runtime.requests import ApiKey
+from tests import forkserver
 from tests.kafka_bodies import Body, ask
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
@@ -53,8 +53,8 @@ class Processes:
             "leader.imbalance.check.interval.seconds=5\n"
         )
         with (self.path / f"broker{number}.log").open("ab") as log:
-            self.running[number] = subprocess.Popen(
-                [sys.executable, "-m", "replica.cli", "serve", str(properties)],
+            self.running[number] = forkserver.start(
+                ["-m", "replica.cli", "serve", str(properties)],
                 cwd=ROOT,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -140,8 +140,8 @@ class StoreProcesses:
 def _store_process(sid: int, ensemble: Ensemble, path: Path, port: int) -> subprocess.Popen[bytes]:
     arguments = [str(sid), ensemble.text(), str(path), str(port)]
     with path.with_suffix(".log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.store_process", *arguments],
+        return forkserver.start(
+            ["-m", "tests.integration.store_process", *arguments],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=log,

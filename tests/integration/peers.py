@@ -47,4 +47,4 @@ needs_kcat = _needs(_why_not_kcat())
 
 def kafka_java(*options: str) -> list[str]:
     """The beginning of a command that runs a class, or a file of source, with Apache Kafka's jars."""
-    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", *options, "-cp", f"{KAFKA_JARS}/*"]
+    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *options, "-cp", f"{KAFKA_JARS}/*"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import IO, Any
 import trio
 
 from bench.ports import free_ports
+from tests import forkserver
 from zab.core.ensemble import Ensemble, Server
 from zab.core.zxid import ServerId
 
@@ -41,8 +41,8 @@ class Processes:
         arguments = ["--id", str(sid), "--ensemble", servers, "--data", str(self._path / str(sid))]
         arguments += ["--client-port", str(self.client_ports[sid]), "--tick-ms", str(self._tick_ms)]
         with self._log(sid) as log:
-            self.running[sid] = subprocess.Popen(
-                [sys.executable, str(ROOT / "docs/examples/replicated_map.py"), *arguments],
+            self.running[sid] = forkserver.start(
+                [str(ROOT / "docs/examples/replicated_map.py"), *arguments],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,

@@ -7,17 +7,20 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 from attrs import define, field
 
 from bench.ports import free_port, free_ports
+from tests import forkserver
 from tests.integration.processes import ROOT
 
 PATIENCE_S = 240
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @define
@@ -42,12 +45,17 @@ class Served:
         return self.process.wait(timeout=PATIENCE_S)
 
 
+def real_start(words: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """Start Python with these arguments as a user does, with all imports."""
+    return subprocess.Popen([sys.executable, *words], **options)
+
+
 @contextmanager
-def serve(config: Path, *options: str) -> Iterator[Served]:
+def serve(config: Path, *options: str, start: Start = forkserver.start) -> Iterator[Served]:
     log = config.with_suffix(".log")
     with log.open("ab") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "zab", "serve", str(config), *options],
+        process = start(
+            ["-m", "zab", "serve", str(config), *options],
             cwd=config.parent,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,

@@ -61,6 +61,16 @@ async def test_paths_and_parts_are_a_matter_of_settings(tmp_path: Path) -> None:
             assert "/numbers" in missing.text
 
 
+async def test_page_links_to_the_paths_that_are_served(tmp_path: Path) -> None:
+    admin = AdminSettings(port=0, parts=frozenset({"page", "commands"}), commands_path="/orders")
+    async with open_store(tmp_path, admin=admin) as store:
+        await store.readable()
+        for path in ("/", "/status.html"):
+            page = (await get(store.admin_port, path)).text
+            assert '<a href="/orders">commands</a>' in page
+            assert ">metrics</a>" not in page
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"parts": frozenset({"jmx"})}, {"port": -1}, {"port": 70_000}, {"commands_path": "commands"}, {"host": 5}],

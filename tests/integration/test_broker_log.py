@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
@@ -16,6 +15,7 @@ from replica.core.partitions.log_config import LogConfig
 from replica.storage.files import StorageFailure
 from replica.storage.log_manager import LogManager, ManagerSettings
 from replica.wire.records import batch_of
+from tests import forkserver
 from tests.unit.replica.storage.logs import NOW, batch, records_in, values_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +30,8 @@ def opened(path: Path) -> LogManager:
 
 def write_until_killed(path: Path, lines: int) -> list[list[int]]:
     """log -> lower bounds of its end and of its durable end"""
-    command = [sys.executable, "-m", "tests.integration.log_writer", str(path)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
+    command = ["-m", "tests.integration.log_writer", str(path)]
+    with forkserver.start(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         said = ""
         try:

@@ -30,7 +30,7 @@ PASSWORD = b"p" * 16
         ({"wait_ms": -1}, LocalProtocolError, "wait_ms is -1"),
         ({"auth": None}, TypeError, "auth must be a list of .*, not NoneType"),
         ({"auth": "digest"}, TypeError, "auth must be a list of .*, not str"),
-        ({"auth": ("digest", b"u:hush")}, TypeError, "auth must be a list of .*one of its items is"),
+        ({"auth": ("digest", b"u:hush")}, TypeError, "auth must be a list of .*an item of type str is not a pair"),
         ({"auth": [("digest", "u:hush")]}, TypeError, "credentials must be bytes, like .*, not str"),
         ({"auth": [(b"digest", b"u:hush")]}, TypeError, "a scheme must be text, like .*, not bytes"),
         ({"auth": [("digest", b"%d:x" % n) for n in range(65)]}, zab.Overloaded, "auths_max is 64"),
@@ -70,6 +70,17 @@ async def test_credentials_that_are_text_end_no_session(tmp_path: Path) -> None:
             await session.add_auth("digest", "me:secret")  # type: ignore[arg-type]
         await session.add_auth("digest", b"me:secret")
         await session.sync()
+
+
+async def test_identity_can_be_repeated_at_the_limit(tmp_path: Path) -> None:
+    async with (
+        zab.open_store(tmp_path, client_port=0) as store,
+        zab.connect(f"127.0.0.1:{store.client_port}", settings=zab.ClientSettings(auths_max=1)) as session,
+    ):
+        for _ in range(2):
+            await session.add_auth("digest", b"me:secret")
+        with pytest.raises(zab.Overloaded, match="auths_max is 1"):
+            await session.add_auth("digest", b"you:secret")
 
 
 async def test_a_dial_that_fails_closes_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:

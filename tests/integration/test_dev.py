@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.ports import free_base
+from tests.integration.http_client import ask
 from tests.integration.processes import ROOT
 
 
@@ -79,3 +81,6 @@ def test_printed_commands_work_and_their_data_survives(tmp_path: Path) -> None:
 def test_one_server_is_an_ensemble_too(tmp_path: Path) -> None:
     with dev(tmp_path, "--servers", "1", "--port-base", dev_base()) as (_, introduction):
         assert introduction.startswith("1 server")
+        [console] = re.findall(r"A browser .* at http://127\.0\.0\.1:(\d+)/", introduction)
+        shown = ask(int(console), "/")
+        assert (shown.status, "1 of 1" in shown.text) == (200, True)

@@ -492,7 +492,7 @@ async def test_the_collector_does_not_walk_a_large_tree(tmp_path: Path) -> None:
                 await trio.sleep(0.01)
             assert not any(each is store._server.machine.tree.nodes for each in gc.get_objects())
     finally:
-        gc.unfreeze()
+        gc.freeze()  # as it was: see tests/conftest.py
 
 
 async def test_ensemble_without_server_id_is_refused(tmp_path: Path) -> None:

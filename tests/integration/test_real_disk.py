@@ -7,7 +7,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -17,6 +16,7 @@ from random import Random
 
 import pytest
 
+from tests import forkserver
 from tests.unit.storage.model import Model, append, check, epochs, run_steps, snapshot_writes, z
 from tests.unit.storage.test_crash_everywhere import WORKLOAD
 from zab.core.errors import StorageError
@@ -208,8 +208,8 @@ def test_a_second_opening_is_refused(disk: RealDisk) -> None:
 
 
 def run_python(code: str, *args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *args],
+    return forkserver.start(
+        ["-c", textwrap.dedent(code), *args],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

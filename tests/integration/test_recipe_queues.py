@@ -242,7 +242,7 @@ async def test_a_change_in_doubt_is_made_at_most_once(tmp_path: Path) -> None:
 async def test_invalid_number_is_reported(tmp_path: Path, via: str) -> None:
     async with opened(tmp_path, via) as store, store.session() as session:
         await session.create("/c", b"many")
-        with pytest.raises(ConfigError, match="/c holds b'many', which is not of type int"):
+        with pytest.raises(ConfigError, match="/c holds b'many', which this counter cannot read as int"):
             await Counter(session, "/c").get()
         with pytest.raises(ConfigError, match="/c counts ints, not floats"):
             await Counter(session, "/c").add(1.5)  # type: ignore[arg-type]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 import time
 from http.client import HTTPConnection
 from pathlib import Path
 
 from bench.ports import free_ports
+from tests import forkserver
 from tests.integration.processes import ROOT
 from tests.integration.served import serve
 from zab.runtime.admin.commands import NAMES
@@ -80,8 +79,8 @@ def test_log_and_pages_of_a_broker_show_no_secret(tmp_path: Path) -> None:
     with serve(config) as served, log.open("ab") as said:
         served.ready()
         options = ["--log-level", "debug", "--operators", f"127.0.0.1:{pages_port}"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "replica.cli", "serve", str(properties), *options],
+        process = forkserver.start(
+            ["-m", "replica.cli", "serve", str(properties), *options],
             cwd=ROOT,
             stdout=said,
             stderr=said,

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from bench.ports import free_port, free_ports
 from tests.integration import apache
 from tests.integration.apache import ask
-from tests.integration.served import Served, serve, three_configs
+from tests.integration.served import PATIENCE_S, Served, real_start, serve, three_configs
 from zab.cli.root import zab
 from zab.store.acl import digest_id
 
@@ -52,11 +52,18 @@ def zkcli(hosts: str, *words: str) -> str:
     return done.stdout + done.stderr
 
 
+def test_ipv6_address_is_printed_in_brackets(tmp_path: Path) -> None:
+    config, port = tmp_path / "zoo.cfg", free_port()
+    config.write_text(QUICKSTART.format(data=tmp_path / "data", port=port))
+    with serve(config, "-D", "clientPortAddress=::1") as server:
+        assert f"listens for clients on [::1]:{port}\n" in server.said.get(timeout=PATIENCE_S)
+
+
 def test_the_quickstart_file_is_taken_as_it_is(tmp_path: Path) -> None:
     port = free_port()
     config = tmp_path / "zoo.cfg"
     config.write_text(QUICKSTART.format(data=tmp_path / "data", port=port))
-    with serve(config) as server:
+    with serve(config, start=real_start) as server:
         assert "server 1 is ready: it leads in epoch 1" in server.ready()
         client = KazooClient(f"127.0.0.1:{port}")
         client.start(240)
@@ -66,7 +73,7 @@ def test_the_quickstart_file_is_taken_as_it_is(tmp_path: Path) -> None:
         assert server.stop() == 0
     assert "warning" not in server.log.read_text()
     assert config.read_text() == QUICKSTART.format(data=tmp_path / "data", port=port)
-    with serve(config) as server:
+    with serve(config, start=real_start) as server:
         server.ready()
         client = KazooClient(f"127.0.0.1:{port}")
         client.start(240)

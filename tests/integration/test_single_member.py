@@ -224,6 +224,39 @@ async def test_pending_requests_fail_when_the_member_ends(tmp_path: Path) -> Non
     assert sorted(told) == ["barrier", "change", "serving", "submit"]
 
 
+@pytest.mark.parametrize("steps", range(8))
+async def test_giving_up_the_history_ends_with_the_member(steps: int, tmp_path: Path) -> None:
+    """Also if the member ends before a turn can answer the call."""
+    member = Member(Recorder(), tmp_path)
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(member.run)
+            nursery.cancel_scope.cancel()
+            with trio.CancelScope(shield=True):
+                for _ in range(steps):
+                    await trio.lowlevel.checkpoint()
+                with pytest.raises((Stopped, LocalProtocolError)):
+                    await member.give_up_history()
+
+
+class NotRestored(Recorder):
+    def restore(self, chunks: Iterable[bytes]) -> None:
+        trio.from_thread.run(trio.sleep, 0.05)
+        raise ValueError("a bug in restore")
+
+
+async def test_reader_does_not_wait_for_a_restore_that_has_failed(tmp_path: Path) -> None:
+    async with open_member(Recorder(), tmp_path) as member:
+        await member.submit(b"one")
+        await member.take_snapshot()
+    member = Member(NotRestored(), tmp_path)
+    with trio.fail_after(60), pytest.RaisesGroup(pytest.RaisesExc(ValueError, match="a bug in restore")):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(member.run)
+            with trio.CancelScope(shield=True), pytest.raises(Stopped, match="a bug in restore"):
+                await member.read(len, linearizable=False)
+
+
 class NeverWritten(Recorder):
     def snapshot(self) -> Iterator[bytes]:  # type: ignore[override]
         yield b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import trio
 from attrs import evolve
 
 from bench.ports import free_port
+from tests import forkserver
 from tests.integration import apache
 from tests.integration.http_client import get
 from tests.integration.stores import ALL_WORDS, PORTS, stores
@@ -20,9 +20,8 @@ ADMIN = (AdminSettings(port=0),)
 
 
 async def status(*arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "zab", "status", *arguments]
-    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
-    return done.returncode, (done.stdout + done.stderr).decode()
+    done = await forkserver.run_in_thread(["-m", "zab", "status", *arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
 
 
 async def test_one_admin_port_reports_all_servers_and_client_ports_one_each(tmp_path: Path) -> None:
@@ -94,6 +93,15 @@ async def test_unresponsive_server_is_not_waited_for(tmp_path: Path) -> None:
 async def test_invalid_address_is_reported(wrong: str) -> None:
     code, text = await status("--server", wrong)
     assert (code, "is not HOST:PORT" in text) == (2, True)
+
+
+async def test_server_named_at_its_client_port_and_admin_port_is_one_server(tmp_path: Path) -> None:
+    """As of ZooKeeper, the admin port reports no other servers."""
+    async with stores(tmp_path, 1, admin=(AdminSettings(port=0, parts=frozenset({"commands"})),)) as made:
+        await made.leader()
+        code, text = await status("--json", made.hosts(), f"127.0.0.1:{made.servers[1].ports.admin}")
+        found = json.loads(text)
+        assert (code, found["problems"], [row["where"] for row in found["servers"]]) == (0, [], [made.hosts()])
 
 
 @apache.needs_apache

@@ -371,7 +371,6 @@ class World:
                 self._send(server, to, SnapChunk(chunk))
             self._send(server, to, SnapEnd())
         elif isinstance(message, SendLog):
-            assert not message.inform
             sent = server.disk.read(message.after, message.until)
             assert sent, "the log that was to be sent is purged"
             assert follows(sent[0].first, message.after), "the log that was to be sent has a hole"

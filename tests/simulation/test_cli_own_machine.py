@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from harness.run.regressions import loads
+from tests import forkserver
 
 BANK = '''
 from collections.abc import Iterable
@@ -109,7 +109,7 @@ def app(tmp_path: Path) -> Path:
 def command(app: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     code = "import sys; sys.path.remove(''); from harness.cli import main; sys.exit(main(sys.argv[1:]))"
-    return subprocess.run([sys.executable, "-c", code, *arguments], cwd=app, env=env, capture_output=True, text=True)
+    return forkserver.run(["-c", code, *arguments], cwd=app, env=env, capture_output=True, text=True)
 
 
 MACHINE = ("--machine", "bank_app.accounts.bank:Bank")
@@ -143,7 +143,7 @@ def test_fuzz_keeps_a_failure_that_replay_show_and_shrink_find_again(app: Path) 
         f"print(harness.replay(Bank, {str(kept)!r}))\nharness.replay(Right, {str(kept)!r}).check()"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    ran = subprocess.run([sys.executable, "-c", code], cwd=app, env=env, capture_output=True, text=True, check=True)
+    ran = forkserver.run(["-c", code], cwd=app, env=env, capture_output=True, text=True, check=True)
     assert f"zab-harness replay --script {kept}" in ran.stdout
 
 

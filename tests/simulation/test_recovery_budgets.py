@@ -10,6 +10,7 @@ from harness.draw import script_from_seed
 from harness.faults import Ask, Connect, Knobs, Script, Step
 from harness.mutants.edit import Edit, planted
 from harness.mutants.table import BY_NAME
+from harness.profiles import drawn
 from harness.worlds.cores.world import run
 
 
@@ -22,6 +23,12 @@ def test_repeated_elections_after_the_last_fault_break_the_promise(seed: int) ->
         outcome = run(script)
     assert outcome.invariant == INVARIANT
     assert "servers that found a leader" in outcome.what
+
+
+@pytest.mark.parametrize("seed", [61_000_008, 61_000_010])
+def test_number_of_chunks_of_a_snapshot_is_not_limited(seed: int) -> None:
+    """The first script sends 239 chunks in 20 ms; the second draws a sync after every few bytes of a snapshot."""
+    assert run(drawn("log-rolls-in-snapshot", seed, voters=3, machine="list")).valid
 
 
 def burst_of_writes(counter_max: int) -> Script:

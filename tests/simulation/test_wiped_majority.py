@@ -93,10 +93,21 @@ BUGS = (
 )
 
 
+FIRST_SEEDS = {
+    "veto-without-need": 3,
+    "epoch-of-two-leaders-shared": 5,
+    "no-digest-behind-the-log": 6,
+    "newer-membership-not-compared": 53,
+    "membership-outlives-history": 53,
+}
+"""The first seed that shows a bug, if not 0. It is tried first. If it shows nothing after a change of the product, the
+test tries the others, and only takes longer."""
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_bug_is_noticed(bug: Mutant) -> None:
     with planted(bug.edits):
-        assert any(_fails(seed) for seed in range(SEEDS))
+        assert any(_fails(seed) for seed in (FIRST_SEEDS.get(bug.name, 0), *range(SEEDS)))
 
 
 def _fails(seed: int) -> bool:

@@ -12,7 +12,7 @@ from zab.admin.admin_settings import AdminSettings
 from zab.admin.browser_guard import BrowserGuard
 from zab.admin.http import AdminReply, AdminRequest, HttpError
 from zab.core.errors import ConfigError
-from zab.host.logs import Log
+from zab.host.logs import KeyValueLog
 from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits, listen
 
 if TYPE_CHECKING:
@@ -48,7 +48,11 @@ class AdminPort:
     """One port for operators. A connection is half-open while its next request, or the rest of it, has not arrived."""
 
     def __init__(
-        self, settings: AdminSettings, answer: Answer, log: Log, names: Callable[[], Iterable[str | None]] = tuple
+        self,
+        settings: AdminSettings,
+        answer: Answer,
+        log: KeyValueLog,
+        names: Callable[[], Iterable[str | None]] = tuple,
     ) -> None:
         """`names` returns the host names that the configuration gives this server."""
         self._settings = settings

@@ -23,8 +23,8 @@ class AdminSettings:
     parts              the parts served: any of `commands`, `metrics` and `page`
     commands_path      the path of the commands, before their names (`admin.commandURL`)
     metrics_path       the path that Prometheus scrapes
-    connections_max    open connections; one more replaces one that waits for its next request, or for the rest of
-                       it, or is closed if there is none
+    connections_max    open connections. A further one displaces a connection whose next request has not arrived in
+                       full. If there is none, the further one is closed
     head_bytes_max     bytes of a request's line and headers
     body_bytes_max     bytes of a request's body. A larger body is not read, nor is one without a `Content-Length`; then
                        the reply ends the connection

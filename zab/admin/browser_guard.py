@@ -7,8 +7,8 @@ too. Three rules prevent this:
 - `Host`, if present, must be an address, `localhost`, or a name of this server or of the settings. Rebinding needs a
   name that the attacker chose.
 - A POST must not come from another origin. A request with another method either changes nothing or needs credentials.
-- A request that the browser marks as one from another origin (`Sec-Fetch-Site`) is refused unless it is a GET by which
-  the browser visibly leaves the page. So no page can cause costly replies unnoticed.
+- A request that the browser marks as one from another origin (`Sec-Fetch-Site`) is refused unless it is a GET that
+  opens a document in a window, which the user sees. So no page can cause costly replies unnoticed.
 
 Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site`, and their user chose the `Host`.
 """
@@ -41,7 +41,7 @@ class BrowserGuard:
         self._lookup = trio.Lock()
 
     async def check(self, request: AdminRequest) -> None:
-        """Raise `HttpError` if a page of another origin may have caused the request, or `Host` is not a known name."""
+        """Raise `HttpError` if the request breaks one of the three rules of this module."""
         await self._check_host(request)
         headers = request.headers
         site = headers.get("sec-fetch-site", "none")
@@ -67,7 +67,7 @@ class BrowserGuard:
                 HTTPStatus.MISDIRECTED_REQUEST,
                 f"{name[:100]!r} is not a name of this server. Use its address, or list the name in the setting for "
                 "allowed hosts: admin.allowedHosts in a zoo.cfg, zab.operators.hosts in a server.properties, "
-                "`hosts` of AdminSettings",
+                "`hosts` of AdminSettings, --allowed-host of a console",
             )
 
     async def _names_of_machine(self) -> frozenset[str]:

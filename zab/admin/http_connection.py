@@ -147,7 +147,7 @@ class HttpConnection:
             name, text = key.decode("ascii"), value.decode("latin-1")
             headers[name] = f"{headers[name]}, {text}" if name in headers else text
         if "transfer-encoding" in headers and "content-length" in headers:
-            # The two may contradict each other, and a proxy in between may have followed the other one.
+            # The two may contradict each other: a proxy in between may follow one of them, and this server the other.
             raise HttpError(HTTPStatus.BAD_REQUEST, "a request must not have both Content-Length and Transfer-Encoding")
         path, parameters, authority = _target(event.target)
         if authority is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -52,16 +52,26 @@ def framed(title: str, main: str) -> bytes:
 
 @cache
 def _frame() -> str:
-    return files(__package__).joinpath("page.html").read_text("utf-8")
+    frame = asset("page.html")
+    for part in ("page.css", "morph.js"):
+        frame = frame.replace(f"/* {part} */\n", asset(part))
+    return frame
 
 
-def header(health: str, sentence: str, facts: Iterable[tuple[str, str]]) -> str:
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file of this package."""
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def header(health: str, sentence: str, facts: Iterable[tuple[str, str]], level: int = 1) -> str:
     """Return the top of a page: a headline for the health, one sentence, and a few values with their names.
 
-    `sentence` and `facts` are HTML.
+    `sentence` and `facts` are HTML. `level` is that of the headline in the page's outline.
     """
+    headline = f'<span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}'
     return (
-        f'<header class="{health}"><h1><span class="sign">{SIGNS[health]}</span> {HEADLINES[health]}</h1>'
+        f'<header class="{health}"><h{level} class="headline">{headline}</h{level}>'
         f"<p>{sentence}</p><dl>"
         + "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
         + "</dl></header>"
@@ -96,11 +106,11 @@ def charts(*cards: str) -> str:
     return f'<section><h2>The last two minutes</h2><div class="cards">{"".join(cards)}</div></section>'
 
 
-def footer(sentence: str, page: str, now_ms: int) -> str:
-    """Return the end of a page. `page`: the name and path of one more link, beside those of all status pages."""
+def footer(sentence: str, links: Mapping[str, str], now_ms: int) -> str:
+    """Return the end of a page. `links`: the paths of further pages, by the text of the link."""
+    further = "".join(f'<a href="{escape(path)}">{name}</a> ' for name, path in links.items())
     return (
-        f'<footer>{sentence} <a href="/metrics">metrics</a> <a href="/{page}">{page}</a> '
-        f'<a href="/status.json">this as JSON</a><time>{clock(now_ms)} UTC</time></footer>'
+        f'<footer>{sentence} {further}<a href="/status.json">this as JSON</a><time>{clock(now_ms)} UTC</time></footer>'
     )
 
 
@@ -145,7 +155,8 @@ def pairs(title: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def row(cells: Iterable[str], tag: str = "td") -> str:
-    return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
+    begin = "th scope=col" if tag == "th" else tag
+    return "<tr>" + "".join(f"<{begin}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
 
 # -- formatting of values ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
@@ -17,10 +17,16 @@ import trio
 from attrs import frozen
 
 from zab.admin.admin_settings import AdminSettings
+from zab.cli.console_options import console_settings
 from zab.cli.kit.failures import Misused, run_in_trio
 from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
 from zab.cli.kit.signals import stop_on_signal
 from zab.cli.kit.standard_streams import announce
+from zab.client.remote_session import connect
+from zab.console.admin_reports import AdminUrl
+from zab.console.console_gate import ConsoleGate
+from zab.console.console_site import run_console
+from zab.console.store_part import StorePart
 from zab.core.ensemble import Ensemble, Server
 from zab.core.ready import Settings
 from zab.core.zxid import ServerId
@@ -37,7 +43,8 @@ HOST = "127.0.0.1"
 QUORUM_OFFSET = 707
 ELECTION_OFFSET = 1707
 ADMIN_OFFSET = 5899
-"""These three offsets are the distances from client port 2181 to the usual ports 2888, 3888 and 8080."""
+CONSOLE_OFFSET = 5909
+"""These four offsets are the distances from client port 2181 to the usual ports 2888, 3888, 8080 and 8090."""
 HOLDS = "store"
 SERVERS_MAX = 9
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 59_000
@@ -61,8 +68,9 @@ _BROKERS: Final = "replica"
     "--port-base",
     type=click.IntRange(PORT_BASE_MIN, PORT_BASE_MAX),
     help="The client port of server 1; each further server has the next port. The quorum port is 707 higher, the "
-    "election port 1707, and the admin port 5899, or any free one if that is taken.  [default: 2181, with 2888, 3888 "
-    "and 8080; or as in --data]",
+    "election port 1707, and the admin port 5899, or any free one if that is taken. The web console's port is 5909 "
+    "higher than the client port of server 1, or any free one.  [default: 2181, with 2888, 3888, 8080 and 8090; or as "
+    "in --data]",
 )
 @click.option(
     "--brokers",
@@ -204,11 +212,31 @@ def _kept_layout(kept: Path) -> Layout:
 
 
 async def run_dev(data: Path, layout: Layout, settings: Settings) -> None:
+    """Run servers and the console. At the end stop the console first, so that it can close its session."""
+    stopped = trio.CancelScope()
     async with trio.open_nursery() as nursery:
-        await nursery.start(stop_on_signal, nursery.cancel_scope)
-        servers = await start_servers(nursery, data, layout, settings)
-        nursery.start_soon(LoopMonitor(servers[0].member.watchdogs.add("event loop")).run)
-        announce(introduction(data, layout, servers))
+        await nursery.start(stop_on_signal, stopped)
+        with stopped:
+            servers = await start_servers(nursery, data, layout, settings)
+            nursery.start_soon(LoopMonitor(servers[0].member.watchdogs.add("event loop")).run)
+            async with trio.open_nursery() as inner:
+                console = await inner.start(run_console, [dev_store_part(layout, servers)], *dev_console(layout))
+                announce(introduction(data, layout, servers, console))
+        nursery.cancel_scope.cancel()
+
+
+def dev_console(layout: Layout) -> tuple[AdminSettings, ConsoleGate, str]:
+    """Return the arguments of `run_console` after the parts: loopback, without a password, so without changes."""
+    port = free_or_any(layout.client_port(1) + CONSOLE_OFFSET)
+    return console_settings(HOST, port), ConsoleGate(), f"Store {layout.hosts}"
+
+
+def dev_store_part(
+    layout: Layout, servers: Sequence[ServerRuntime], related: Iterable[Callable[[str], Iterable[str]]] = ()
+) -> StorePart:
+    """Return the pages about the servers of this process."""
+    admin = [AdminUrl(HOST, port) for server in servers if (port := server.ports.admin) is not None]
+    return StorePart(layout.hosts, lambda: connect(layout.hosts, read_only=True), admin, related)
 
 
 async def start_servers(nursery: trio.Nursery, data: Path, layout: Layout, settings: Settings) -> list[ServerRuntime]:
@@ -247,7 +275,7 @@ def free_or_any(port: int) -> int:
     return port
 
 
-def introduction(data: Path, layout: Layout, servers: list[ServerRuntime]) -> str:
+def introduction(data: Path, layout: Layout, servers: list[ServerRuntime], console: int) -> str:
     leader = servers[0].member.status().role.leader
     first = f"{HOST}:{layout.client_port(1)}"
     running = "1 server runs" if layout.servers == 1 else f"{layout.servers} servers run"
@@ -255,6 +283,8 @@ def introduction(data: Path, layout: Layout, servers: list[ServerRuntime]) -> st
 {running} in this process; server {leader} leads. A ZooKeeper client finds the ensemble at
 
   {layout.hosts}
+
+A browser shows servers and nodes at http://{HOST}:{console}/
 
 Try, in another terminal:
 
@@ -264,8 +294,8 @@ Try, in another terminal:
   python -c 'from kazoo.client import KazooClient as K; k = K("{first}"); k.start(); print(k.get_children("/"))'
   {own_name()} log dump {data}/1
 
-The root is open to all clients: a client that reaches these ports of {HOST} may read and change every node without
-an ACL of its own.
+No login is needed: a client that reaches these ports of {HOST} may read and change every node whose ACL does not
+forbid it.
 Ctrl-C stops the ensemble. The data remains, and the next start uses it."""
 
 

@@ -57,7 +57,7 @@ def import_(source: Path, target: Path, log_dir: Path | None) -> None:
         except NoSnapshotError as error:
             raise NoSnapshotError(f"{error}. {_OTHER_SERVER}") from error
         except DamagedError as error:
-            raise DamagedError(f"{error}. {_advice(source)}") from error
+            raise DamagedError(f"{error}. {_advice(source, log_dir)}") from error
     _tell_notes(state)
     found_in(target, state)
     if (source / MYID).is_file() and not (target / MYID).exists():
@@ -91,13 +91,14 @@ def export(source: Path, target: Path, log_dir: Path | None) -> None:
     click.echo(f"{file}: {_summary(state)}")
 
 
-def _advice(source: Path) -> str:
+def _advice(source: Path, log_dir: Path | None) -> str:
     """Return the advice after an error about damage.
 
     An import does not skip the damaged part, because that would lose acknowledged transactions.
     """
     if source.is_dir() and their_files(source) is None:
-        return f"`zab log repair {source} NEW` saves the undamaged part"
+        with_log = f" --log-dir {log_dir}" if log_dir else ""
+        return f"`zab log repair {source} NEW{with_log}` saves the part before the damage"
     return (
         f"{_OTHER_SERVER}. If this is the only copy, import its newest undamaged "
         "snapshot file alone; the transactions after it are lost then"

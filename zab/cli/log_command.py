@@ -23,7 +23,7 @@ from zab.cli.data_files.log_lines import (
 )
 from zab.cli.data_files.state_reader import no_progress, our_disk, pieces, read_ours, their_files
 from zab.cli.data_files.state_writer import found_in
-from zab.cli.kit.failures import Misused, report_failures
+from zab.cli.kit.failures import Failed, Misused, report_failures
 from zab.cli.kit.options import log_dir_option
 from zab.core.batch import Batch
 from zab.core.errors import StorageError
@@ -51,7 +51,7 @@ def _zxid(context: click.Context, option: click.Parameter, value: str | None) ->
 
 @click.group()
 def log() -> None:
-    """Print a transaction log, verify it, save the undamaged part of it, or give the history up.
+    """Print a transaction log, verify it, save the part before the damage, or give the history up.
 
     Only `give-up` changes the data directory. The other commands may run while the server runs.
     """
@@ -108,7 +108,7 @@ def _lines(path: Path, log_dir: Path | None) -> Iterator[LogLine]:
 def _ours(path: Path, log_dir: Path | None) -> Disk:
     if their_files(path) == path:
         raise Misused(
-            f"{path}: these are files of Apache ZooKeeper: `zab log dump` prints one of them, `zab import` all"
+            f"{path}: these are files of Apache ZooKeeper: `zab log dump` prints a log file, `zab import` converts all"
         )
     disk = our_disk(path, log_dir)
     if not is_ours(disk):
@@ -124,9 +124,10 @@ def _ours(path: Path, log_dir: Path | None) -> Disk:
 def verify(path: Path, log_dir: Path | None, as_json: bool) -> None:
     """Verify the checksums of the whole log and of the newest snapshot, and print what the next start would report.
 
-    Exit status 0: a server would start with this history and vote. 1: it would not, and the lines that begin with
-    "damage" say why. A server with a damaged history does not vote before the leader has sent it the history; if it is
-    the only voter, it does not start. A torn tail, the usual trace of a crash, is not damage.
+    Exit status 0: a server would start with this history and vote, unless it has lost its promises. 1: it would not,
+    and the lines that begin with "damage" say why. A server with a damaged history does not vote before the leader has
+    sent it the history; if it is the only voter, it does not start. A torn tail, the usual trace of a crash, is not
+    damage.
     """
     disk = _ours(path, log_dir)
     files: list[dict[str, Any]] = [
@@ -205,9 +206,9 @@ def _damaged_owners(*directories: Path | None) -> list[str]:
 def repair(source: Path, target: Path, log_dir: Path | None) -> None:
     """Make a NEW directory from the part of a history before the damage. DATA is not changed.
 
-    Use this only for the last copy of a history. A member of an ensemble does not need it: start the server, and it
-    gets the history from the others. All transactions after the damage are lost, acknowledged ones included. If
-    nothing can be read, NEW is not made, and the exit status is 1.
+    Use this only for the last copy of a history. A damaged member of an ensemble does not need this command: start it,
+    and it receives the history from the leader. All transactions after the damage are lost, acknowledged ones included.
+    If nothing can be read, NEW is not made, and the exit status is 1.
     """
     state = read_ours(_ours(source, log_dir), str(source), salvage=True)
     for note in state.notes:
@@ -225,14 +226,15 @@ def repair(source: Path, target: Path, log_dir: Path | None) -> None:
 def give_up(path: Path, log_dir: Path | None, yes: bool) -> None:
     """Give up the history of a stopped server that vetoes its leader, in favour of the leader's history.
 
-    A server vetoes if it has committed transactions that its leader lacks, because a majority of servers has lost data.
-    Then the server logs the event `vetoes`, and `zab status` prints a warning. This command gives these transactions
-    up, without checking that the server vetoes. After its next start the server does not vote until a leader has sent
-    it a snapshot; then its old files are renamed to damaged.*.
+    A server vetoes its leader if the leader lacks committed transactions that the server has. This happens only after a
+    majority of the servers has lost data. Then the server logs the event `vetoes`, and `zab status` prints a warning.
+    This command gives these transactions up, without checking that the server vetoes. After its next start the server
+    does not vote until a leader has sent it a snapshot; then its old files are renamed to damaged.*.
     """
     _ours(path, log_dir)
-    if not yes:
-        click.confirm(f"{path}: give up this history, with the transactions that only this server has?", abort=True)
+    ask = f"{path}: give up this history, with the transactions that only this server has?"
+    if not yes and not click.confirm(ask):
+        raise Failed(f"{path}: not confirmed, so nothing was given up")
     with closing(_writable(path, log_dir)) as disk:
         given_up = give_up_history(disk)
     if given_up is None:

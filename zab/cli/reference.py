@@ -15,9 +15,9 @@ _HEAD: Final = """\
 # The command line
 
 The command `zab` comes with `pip install 'zab[cli]'`. Results go to stdout, logs to stderr. The exit status is 0
-if a command succeeded, 1 if it failed, 2 if its usage was wrong, 74 if stdout could not be written (the disk is full),
-141 if its reader closed the pipe, and 130 if Ctrl-C ended a command that does not handle it. Commands with other
-statuses name them below.
+if a command succeeded, 1 if it failed, 2 if its usage was wrong, 74 if stdout could not be written (for example to a
+full disk), 141 if the reader of stdout closed the pipe, and 130 if Ctrl-C ended a command that does not handle it, or
+if the user did not confirm. Commands with other statuses name them below.
 `zab COMMAND --help` prints the same text: this page is generated from it.
 """
 

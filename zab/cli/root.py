@@ -16,6 +16,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
         "zab.cli.shell.shell_command:shell", "read and change nodes with the commands of ZooKeeper's shell"
     ),
     "status": LazyCommand("zab.cli.status.status_command:status", "show all servers of an ensemble in a table"),
+    "console": LazyCommand("zab.cli.console_command:console", "show servers and nodes in a browser"),
     "log": LazyCommand("zab.cli.log_command:log", "print, verify and repair a transaction log"),
     "snapshot": LazyCommand("zab.cli.snapshot_command:snapshot", "print, verify and take snapshots"),
     "import": LazyCommand("zab.cli.import_export:import_", "convert a data directory of ZooKeeper for `zab serve`"),
@@ -31,7 +32,7 @@ def zab() -> None:
     \b
     Try it:              zab dev, then any ZooKeeper client at 127.0.0.1:2181
     Run it:              zab serve zoo.cfg
-    Operate it:          zab status, zab shell
+    Operate it:          zab status, zab shell, zab console
     Move to it:          zab import, and back with zab export
     Inspect its files:   zab log dump, zab snapshot dump
 

@@ -19,6 +19,7 @@ from zab.cli.zoo_cfg.effective import effective
 from zab.cli.zoo_cfg.plan import ServerPlan, read_plan
 from zab.cli.zoo_cfg.remembered_members import OPTION, differences
 from zab.config.config_source import BadConfig
+from zab.core.addresses import bracketed
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.zxid import ServerId, show
@@ -69,10 +70,10 @@ def serve(
     ZOO.CFG is ZooKeeper's configuration file, unchanged. A warning names each key whose value asks for an effect that
     this server lacks, and all mistakes are reported together. As with ZooKeeper, `myid` is a file in the dataDir.
 
-    The dataDir stores the membership of the ensemble. If the membership in the file differs from it in more than the
-    client addresses, the server does not start. It starts with a warning in four cases: it is the only server in both;
-    the stored membership does not include it; reconfigEnabled is on and the stored membership includes other servers,
-    too; or --membership-from-file is given. Change members while the ensemble runs, with `zab shell reconfig`.
+    The dataDir stores the membership of the ensemble. If the membership in ZOO.CFG differs from the stored one in more
+    than the client addresses, the server does not start. It starts with a warning in four cases: it is the only server
+    in both; the stored membership does not include it; reconfigEnabled is on and the stored membership includes other
+    servers, too; or --membership-from-file is given. Change members while the ensemble runs, with `zab shell reconfig`.
 
     \b
     zab serve zoo.cfg                      serve clients at clientPort
@@ -134,7 +135,7 @@ async def run(plan: ServerPlan) -> None:
     raise_open_files()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop_on_signal, nursery.cancel_scope, True)
-        for each in plan.listens:  # before anything is written, so that a failed start leaves no history
+        for each in plan.listens:  # before anything is written, so that a start without its ports leaves no history
             await check_free(each.host, each.port, each.purpose)
         if plan.replaces:
             assert plan.ensemble is not None
@@ -158,9 +159,10 @@ async def run(plan: ServerPlan) -> None:
         start = partial(run_server, secure_client_port=plan.secure_port, secure_client_host=plan.secure_host)
         await nursery.start(start, server, plan.client_host, plan.client_port, http)
         if server.ports.client is not None:
-            announce(f"server {plan.server_id} listens for clients on {plan.client_host or '*'}:{server.ports.client}")
+            where = f"{bracketed(plan.client_host or '*')}:{server.ports.client}"
+            announce(f"server {plan.server_id} listens for clients on {where}")
         if server.ports.secure_client is not None:
-            where = f"{plan.secure_host or plan.client_host or '*'}:{server.ports.secure_client}"
+            where = f"{bracketed(plan.secure_host or plan.client_host or '*')}:{server.ports.secure_client}"
             announce(f"server {plan.server_id} listens for clients on {where}, over TLS")
         nursery.start_soon(announce_readiness, server)
         nursery.start_soon(LoopMonitor(server.member.watchdogs.add("event loop")).run)
@@ -195,7 +197,7 @@ def is_member(server: ServerRuntime) -> bool:
 
 
 async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
-    """Write each changed membership to a new dynamic file, if reconfigEnabled is on and this server is a member.
+    """Write a changed membership to a new dynamic file, if reconfigEnabled is on and this server is a member.
 
     If reconfigEnabled is off, only log a warning, unless only client addresses have changed. If this server is not a
     member, only log a warning: the file must keep this server's line, which the new membership lacks. Also log a
@@ -211,7 +213,7 @@ async def keep_membership(server: ServerRuntime, plan: ServerPlan) -> None:
                 why = "these keys are not set, so their defaults apply: copy them from the other servers"
                 server.log.say("keys_missing", "warning", file=plan.path, keys=", ".join(plan.lacks), why=why)
             if not is_member(server):
-                why = f"the membership has no server {server.me}: it has no vote until reconfig -add adds it"
+                why = f"server {server.me} is not in the membership: it has no vote until reconfig -add adds it"
                 server.log.say("not_a_member", "warning", version=version, members=list(ensemble.by_id), why=why)
             elif plan.client_ports.reconfig_enabled:
                 await _write(server, plan, ensemble)

@@ -133,8 +133,9 @@ def _summary(state: StoreState, under: str, depth: int) -> Iterator[dict[str, ob
 def verify(path: Path, log_dir: Path | None) -> None:
     """Read the whole state and verify all checksums on the way. Exit status 0: no file that the state needs is damaged.
 
-    A note on stderr names damage to any other file of the directory, such as a newer snapshot. Another note warns of a
-    snapshot file that was written while the state changed, because it is complete only with the log after it.
+    A note on stderr names damage that was found in files that the state does not need, such as a newer snapshot. Older
+    snapshots are not read. Another note warns of a snapshot file that was written while the state changed, because it
+    is complete only with the log after it.
     """
     state = _read(path, log_dir)
     nodes, sessions = counted(len(state.store.tree), "node"), counted(len(state.store.sessions.table), "session")
@@ -159,9 +160,9 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
     """Write the whole state to a FILE, in ZooKeeper's format.
 
     SOURCE is the admin port of a running server, as http://HOST:PORT, or the data directory of a stopped server.
-    Keep backups in this format: `zab import` makes a data directory from such a file. ZooKeeper reads it, too, if it
-    is named snapshot.<zxid>. A running server requires --auth: the credentials of the super user, or of an identity to
-    which the ACL of / grants all permissions by name. Grants to world:anyone do not count.
+    Keep backups in this format: `zab import` makes a data directory from such a file. ZooKeeper also reads the file
+    if its name is snapshot.<zxid>. A running server requires --auth: the credentials of the super user, or of an
+    identity to which the ACL of / grants all permissions by name. Grants to world:anyone do not count.
 
     \b
     zab snapshot take http://127.0.0.1:8080 backup/snapshot.today --auth digest:backup:secret
@@ -182,7 +183,7 @@ def take(source: str, target: Path, log_dir: Path | None, auth: str | None) -> N
             raise Misused(f"{source} is neither a directory nor an admin port, like http://127.0.0.1:8080")
         if in_use(folder):
             raise Misused(
-                f"{source}: a server uses this directory: name its admin port, as http://HOST:PORT, or stop it"
+                f"{source}: a server uses this directory: stop the server, or name its admin port, as http://HOST:PORT"
             )
         state = _read(folder, log_dir)
         write_file(target, departure(state.store))

@@ -51,7 +51,7 @@ class Owner(AuthOwner, Protocol):
 
 
 class CallQueue(deque[Call]):
-    """Calls that are not sent, in order. Their xid is 0."""
+    """Calls that wait to be sent, in the order of sending. Their xid is 0."""
 
     __slots__ = ("cancelled",)
 
@@ -88,14 +88,13 @@ class ClientProtocol:
         self._event_zxid = 0
         """The newest zxid of an event. Other events of that transaction may still be missing."""
         self.open = False
-        """True if requests may be sent: a server has accepted the session, and its identities and watches go first."""
+        """True if requests may be sent: the server has accepted the session, and its SASL login if there is one."""
         self.read_only = False
         """True if the server of the last connection had no quorum when it accepted the session."""
         self.setup = SessionSetup(owner, watches, settings.watch_bytes_max)
         """The identities and watches, which every new server receives."""
         self._owner = owner
         self._watches = watches
-        """The session's watches."""
         self._settings = settings
         self._queue = CallQueue()
         self._in_flight: deque[Call] = deque()
@@ -159,7 +158,7 @@ class ClientProtocol:
     def lost(self, why: str) -> None:
         """End a connection. Changes in flight fail with `OutcomeUnknown`; reads go back to the front of the queue.
 
-        A read whose connection was lost `tries_max` times fails with `Unreachable` instead.
+        A read that has lost `tries_max` connections fails with `Unreachable` instead.
         """
         self.open = False
         self._out.clear()
@@ -181,12 +180,12 @@ class ClientProtocol:
         self._queue.extendleft(reversed(again))
 
     def close(self, call: Call, error_code: int, why: str) -> None:
-        """Submit `call`, which closes the session. Fail all requests and identities that wait."""
+        """Fail the queued calls and the callers that wait for an identity. Submit `call`, which closes the session."""
         self._give_up(error_code, why)
         self.submit(call)
 
     def end(self, error_code: int, why: str) -> None:
-        """End the session. Changes in flight fail as in `lost`; all other calls and identities fail with this error."""
+        """End the session: call `lost`, then fail the queued calls and the callers that wait for an identity."""
         self.lost(why)
         self._give_up(error_code, why)
 

@@ -23,13 +23,14 @@ class ClientSettings:
     request_bytes_max  bytes of the requests in flight; further calls wait
     events_max         unread events of one watch; more end it with `EventsLost`
     auths_max          identities of a session; more raise `Overloaded`
-    connect_ms         time for one address until the session is established; 0: the session's timeout, divided among
-                       the hosts. `wait_ms` of `zab.connect` may shorten it for the first connection
+    connect_ms         time to resolve one host, and then for each of its addresses until the session is established;
+                       0: the session's timeout, divided among the hosts. `wait_ms` of `zab.connect` may shorten it for
+                       the first connection
     hopeless_ends      give up the first connection (`Unreachable`) if every server fails for a permanent reason: TLS
                        that does not match, an unknown name. For interactive use
     refused_ends       count a refused connection as a permanent reason
-    pause_ms_min       pause after the first round of failed attempts; doubled from round to round. Up to half of each
-                       pause is left out at random
+    pause_ms_min       the first pause between two rounds of attempts; doubled from round to round, until a connection
+                       has lasted a second. Up to half of each pause is left out at random
     pause_ms_max       the longest pause
     tries_max          lost connections of one read; then it raises `Unreachable`
     watch_bytes_max    bytes of paths in one request, when a new server receives the watches

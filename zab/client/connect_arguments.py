@@ -57,7 +57,7 @@ def checked_auth(auth: object) -> list[tuple[str, bytes]]:
     pairs: list[Any] = list(auth)
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"{_AUTH}; one of its items is not a pair (its type is {type(pair).__name__})")
+            raise TypeError(f"{_AUTH}; an item of type {type(pair).__name__} is not a pair")
     return [credentials_of(*pair) for pair in pairs]
 
 

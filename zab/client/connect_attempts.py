@@ -33,7 +33,7 @@ class ConnectAttempts:
         self._limit = RateLimit(REPEATED_S, OUTCOMES_MAX)
 
     def begin(self, host: Host, server: str, doing: str) -> None:
-        """Begin an attempt. `doing` is its outcome if the caller gives up before its end."""
+        """Begin an attempt, or its next step. `doing` is the outcome if the caller gives up before the attempt ends."""
         self._now = host, server, doing
 
     @property

@@ -1,7 +1,7 @@
 """Explain failed connections to operators.
 
-A mistyped port may belong to another protocol, so the message names the protocol of an unexpected answer. Some failures
-are permanent: an operator has to change a file or a command line before another attempt can succeed.
+A mistyped port may belong to another protocol, so the message describes an unexpected answer. Some failures are
+permanent: further attempts fail, too, until an operator changes something.
 """
 
 from __future__ import annotations
@@ -37,15 +37,14 @@ present_as("zab", globals())  # the exceptions below are internal
 
 
 class ConnectionOver(Exception):
-    """Ends one connection. The message is the reason; the session continues on the next connection."""
+    """Ends one connection, but not the session. The message is the reason."""
 
 
 def is_permanent(error: BaseException | None, *, refusals: bool = False) -> bool:
-    """Return True if TLS refused the connection, for its certificates or settings, or if no host has this name.
+    """Return True if waiting does not help: TLS failed, or the name of the host is unknown or invalid.
 
-    An invalid name counts. With `refusals`, a refused connection counts, too, because no server listens there. Two
-    failures do not count: the end of a connection in its handshake, because the server may just be stopping, and a
-    resolver that does not answer.
+    With `refusals`, a refused connection counts, too, because no server listens there. If the connection only ends in
+    the TLS handshake, that does not count, because the server may just be stopping.
     """
     for _ in range(CAUSES_MAX):
         match error:

@@ -29,7 +29,7 @@ from zab.wire.sasl import DigestClient
 
 RECEIVE_BYTES: Final = 256 << 10
 TRY_S_MIN: Final = 0.25
-"""The least time for one attempt when `wait_ms` is divided among the servers and their addresses."""
+"""The minimum of one attempt's share of `wait_ms`, which is divided among the hosts and their addresses."""
 STEADY_S: Final = 1.0
 """The shortest duration of a connection that counts as a success: the next pause is a short one again."""
 
@@ -102,14 +102,14 @@ class Connector:
         self._read_only = read_only
         """True if the session accepts a server without a quorum."""
         self._first_s = None if wait_ms is None else wait_ms / 1000 / len(hosts.hosts)
-        """The share of `wait_ms` for each host, until the first connection, so that each is tried. None: no limit."""
+        """Each host's share of `wait_ms`; None after the first connection, or without `wait_ms`."""
         self._better: Address | None = None
         """The server to try before all others."""
         self._scope: trio.CancelScope | None = None
         """Ends the present connection."""
         self.last_received_at = trio.current_time()
-        """The send time of the last request that a leader has answered: the leader certainly received it after that
-        time. Before the first answer it is the time at which the session object was made.
+        """The time at which the last request that a leader has answered was made: the leader certainly received it
+        later. Before the first answer it is the time at which the session object was made.
 
         Only a `sync` and the attachment to a server with a quorum count. A server may answer reads and pings without a
         leader.
@@ -130,9 +130,9 @@ class Connector:
                 await trio.sleep(pause.next_s())
 
     async def _round(self) -> float:
-        """Try the addresses in turn until one serves.
+        """Try the addresses in turn until a server accepts the session, and keep that connection until it ends.
 
-        Return the duration of that connection in seconds; 0 if no address served.
+        Return the duration of the connection in seconds; 0 if no server accepted the session.
         """
         better, self._better = self._better, None
         self._may_recover = False
@@ -174,7 +174,7 @@ class Connector:
     # -- one connection ----------------------------------------------------------------------------
 
     async def _connection(self, address: Address, patience_s: float) -> float | None:
-        """Connect and serve until the connection ends.
+        """Connect, and move bytes until the connection ends.
 
         Return the connection's duration in seconds, or None if the session was not accepted.
         """
@@ -283,7 +283,7 @@ class Connector:
             nursery.cancel_scope.cancel()
 
     def leader_answered(self, asked_at: float) -> None:
-        """Note that a leader has answered a request that was sent at this time."""
+        """Note that a leader has answered a request that was made at this time."""
         self.last_received_at = max(self.last_received_at, asked_at)
 
     def cut(self, then: Address | None = None) -> None:

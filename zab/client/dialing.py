@@ -31,7 +31,7 @@ class ClientTls:
                     the file `cert` holds both; `key` alone has no effect
     check_hostname  whether a server's certificate must name the host that was dialled
 
-    A file that cannot be used raises `ConfigError` when a connection is opened with these settings.
+    `zab.connect` raises `ConfigError` if one of the files cannot be used.
     """
 
     ca: str | PathLike[str] | None = None

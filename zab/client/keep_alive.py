@@ -24,7 +24,7 @@ class KeepAlive:
         """The silence of one side, in seconds, after which the client pings; also the time to wait for the reply."""
 
     def received(self, now: float) -> None:
-        """Note that bytes were received: all pings so far are answered."""
+        """Note that bytes were received: all pings so far count as answered."""
         self._received_at = now
         self.unanswered_at = self._ends_at = None
 

@@ -169,7 +169,8 @@ class RemoteSession(Session):
         """
         scheme, credentials = credentials_of(scheme, credentials)
         self._check()
-        if len(self._protocol.setup.auths) >= self._settings.auths_max:
+        setup = self._protocol.setup
+        if len(setup.auths) >= self._settings.auths_max and setup.find(scheme, credentials) is None:
             raise Overloaded(
                 f"auths_max is {self._settings.auths_max}, and this session has that many identities already: raise "
                 "ClientSettings.auths_max"
@@ -253,7 +254,7 @@ async def connect(
     auth        identities, a list of (scheme, credentials): [("digest", b"user:password")]
     tls         a `zab.ClientTls`, or an `ssl.SSLContext`; None: plain TCP
     sasl        (user, password), for DIGEST-MD5; None: no login by SASL
-    read_only   accept a server without a quorum, until another one is found
+    read_only   accept a server without a quorum, until one with a quorum is found
     wait_ms     time for the first connection, shared by the hosts so that each is tried; then `zab.Unreachable` lists
                 the outcome of each. None: no limit
     reattach    id and password of a session to take over, in place of a new one
@@ -265,7 +266,8 @@ async def connect(
     The block begins when a server has accepted the session and its identities; if a server refuses credentials,
     `zab.AuthFailed` is raised. A lost connection is replaced, at the same or another server, until the session or the
     block ends; `session.states()` reports it. The end of the block closes the session, which deletes its ephemeral
-    nodes. Errors of the block are raised unchanged.
+    nodes. If no server confirms this within `ClientSettings.close_ms`, the session may last until its timeout. Errors
+    of the block are raised unchanged.
 
     Before the block begins, raise `zab.ConfigError` if `hosts` or the files of `tls` cannot be used, `TypeError` or
     `zab.LocalProtocolError` for other invalid arguments, `zab.Overloaded` at more identities than
@@ -288,7 +290,7 @@ async def connect(
         wait_ms=wait_ms,
         acl=acl,
         outside=outside,
-        on_permanent_failure=patience.cancel if settings.hopeless_ends else lambda: None,  # without effect once begun
+        on_permanent_failure=patience.cancel if settings.hopeless_ends else lambda: None,  # no effect in the block
     )
     waiters = []
     if len(shown) > settings.auths_max:

@@ -70,12 +70,15 @@ class SessionSetup:
 
     def add(self, scheme: str, credentials: bytes, done: Done) -> Auth:
         """Add an identity, unless it is known, and a callback that waits for its acceptance. Return the identity."""
-        auth = next((each for each in self.auths if (each.scheme, each.credentials) == (scheme, credentials)), None)
+        auth = self.find(scheme, credentials)
         if auth is None:
             auth = Auth(scheme, credentials)
             self.auths.append(auth)
         auth.done.append(done)
         return auth
+
+    def find(self, scheme: str, credentials: bytes) -> Auth | None:
+        return next((each for each in self.auths if (each.scheme, each.credentials) == (scheme, credentials)), None)
 
     def frame_of(self, auth: Auth) -> bytes:
         """Return the frame that proves an identity. Its reply is expected from here on."""

@@ -52,7 +52,7 @@ class ConfigEntry:
     key: str
     value: str
     shown: str
-    """The value, or "..." in place of a secret."""
+    """The value, or "..." if it is or may be a secret."""
     place: str
     """`FILE:LINE`, or the name of an option of the command line."""
     line: int
@@ -104,10 +104,16 @@ class ConfigSource:
         self.warn(entry.key, f"also at {before.place}, as {before.shown!r}; the last one counts")
 
     def add_options(self, option: str, pairs: Iterable[tuple[str, str]]) -> None:
-        """Add entries from an option of the command line. They replace earlier entries of the same keys."""
+        """Add entries from an option of the command line. They replace the file's entries of the same keys."""
         for name, value in pairs:
             key = self.table.canonical(name)
-            self.entries[key] = ConfigEntry(key, value, self.table.shown(key, value), option, OPTION_LINE)
+            entry, before = (
+                ConfigEntry(key, value, self.table.shown(key, value), option, OPTION_LINE),
+                self.entries.get(key),
+            )
+            self.entries[key] = entry
+            if before is not None and before.line == OPTION_LINE:
+                self.on_duplicate(entry, before)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -178,7 +184,7 @@ class ConfigSource:
         self.problems += [line for line in problems if line not in self.problems]
 
     def blame(self, error: ConfigError) -> None:
-        """Record an error of a settings object as a problem of the key that its text names.
+        """Record an error of a settings object as a problem of the key that the error's text names.
 
         The text names a key if it begins with `key=`, or with the path of a file that is the key's value. Otherwise the
         problem is recorded for the whole file. If the key has a problem already, nothing is recorded.
@@ -191,9 +197,9 @@ class ConfigSource:
             self.problems.append(f"{self.path if entry is None else entry.place}: {text}")
 
     def _entry_of_file(self, text: str) -> tuple[ConfigEntry | None, str]:
-        """Return the entry that names the file at the beginning of an error's text, and the text with its key in front.
+        """Return the entry whose value is the path at the start of an error's text, and a text that names the key.
 
-        The entry is None if no key names the file. If several keys name it, one without a problem is preferred.
+        Return None and the unchanged text if there is no such entry. Of several, prefer one without a problem.
         """
         named = [
             (entry, file)

@@ -1,7 +1,7 @@
 """A table of configuration keys, as data.
 
-The reader of a file, its warnings and the generated reference page all use one table, so none of them
-can miss a key that another one has.
+The reader of a file, the warnings about the file and the generated reference page use one table, so they agree on the
+keys.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class ConfigKey:
     ignored: bool = False
     """True if the key has no effect here."""
     agreed: tuple[str, ...] = ()
-    """Values of a key without effect that need no warning, because they select the behaviour that this server has."""
+    """Values of a key without effect that need no warning, because they select the behaviour that this server has.
+
+    Without any, the default needs no warning.
+    """
 
     @property
     def default_value(self) -> str | None:
@@ -44,7 +47,8 @@ class ConfigKey:
         return None if " " in self.default or self.default in _NO_VALUE else self.default
 
     def agrees(self, value: str) -> bool:
-        return value in self.agreed or value.lower() in self.agreed
+        agreed = self.agreed or (self.default_value,)
+        return value in agreed or value.lower() in agreed
 
 
 @frozen
@@ -90,7 +94,7 @@ class KeyTable:
     members: Iterable[str] = ()
     """Keys of families that may be suggested for an unknown key."""
     canonical: Callable[[str], str] = _unchanged
-    """Maps the name that a file uses to the name that sources store."""
+    """Maps the name that a file uses to the name that a `ConfigSource` stores."""
     base: Callable[[str], str] = _unchanged
     """Maps a stored name to its name in the table, for example for keys that are set per listener."""
     keys: Mapping[str, ConfigKey] = field(init=False)

@@ -69,12 +69,12 @@ def clamped(least: int) -> Callable[[str], int]:
 
     def convert(value: str) -> int:
         try:
-            number = int(value)
+            number: int = any_int(value)
         except ValueError:
-            raise ValueError(f"a whole number, {least} or more") from None
+            return whole(least)(value)  # raises, too
         if number < least:
             raise Adjusted(least, f"the minimum is {least}, which is used")
-        return whole(least)(value)
+        return number
 
     return convert
 

@@ -13,6 +13,11 @@ def address_of(host: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
+def bracketed(host: str) -> str:
+    """Return the host as it precedes a port: an IPv6 address in brackets, anything else unchanged."""
+    return f"[{host}]" if ":" in host else host
+
+
 def is_loopback(host: str) -> bool:
     """Return whether the host is a loopback address or the name `localhost`; False for every other name."""
     address = address_of(host)

@@ -15,6 +15,7 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
+from zab.core.addresses import bracketed
 from zab.core.errors import ConfigError
 from zab.core.zxid import NOTHING, ServerId, Zxid
 
@@ -43,10 +44,10 @@ class Server:
 
     def text(self) -> str:
         """Return the line of a configuration file for this server."""
-        line = f"server.{self.id}={_bracketed(self.host)}:{self.quorum_port}:{self.election_port}:{self.role.value}"
+        line = f"server.{self.id}={bracketed(self.host)}:{self.quorum_port}:{self.election_port}:{self.role.value}"
         if self.client_port is None:
             return line
-        return f"{line};{_bracketed(self.client_host or '0.0.0.0')}:{self.client_port}"
+        return f"{line};{bracketed(self.client_host or '0.0.0.0')}:{self.client_port}"
 
 
 @frozen
@@ -231,7 +232,7 @@ class Ensemble:
 
     @classmethod
     def parse(cls, text: str) -> Ensemble:
-        """Parse the output of `text`. Raise ConfigError if it is invalid.
+        """Parse a membership in the format of `text`. Raise ConfigError if it is invalid.
 
         Entries may be in any order, separated by newlines or commas.
         """
@@ -352,10 +353,6 @@ def _split_host(text: str, line: str) -> tuple[str, str]:
     if any(letter.isspace() for letter in host):
         raise _wrong(line, f"there is whitespace in the host {host!r}")
     return host, rest
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _wrong(line: str, why: str) -> ConfigError:

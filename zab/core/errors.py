@@ -66,7 +66,7 @@ class NewConfigNoQuorum(ConfigError):
 
 
 class Refused(ZabError):
-    """The request was refused, usually by the machine's `prepare`, and changed nothing. The message has the reason."""
+    """The request was refused, usually by the state machine's `prepare`, and changed nothing. The message says why."""
 
 
 class LeadersLost(Refused):

@@ -3,12 +3,13 @@
 Each failed login from an address doubles the pause after its next failure, up to a bound; each `forget_ms` without a
 failure halves it again. The pause belongs to the address and not to the connection: if the client hangs up before the
 pause ends, the pause still occupies one of the `waiting_max` places of its address. While all places are occupied, the
-server refuses each new login from that address without checking it. So once its pause has grown to `pause_ms_max`, an
-address makes hardly more than `waiting_max` guesses in that time, however many connections it opens.
+server refuses further logins from that address without checking them. So once the pause of an address has grown to
+`pause_ms_max`, the address makes hardly more than `waiting_max` guesses per `pause_ms_max`, however many connections it
+opens.
 
 The client port refuses such a login by closing the connection; the client takes this for a network error and tries
-again. The admin port replies with the status 429. The client port checks digest credentials at all times unless they
-have the super user's name, because the digest scheme accepts any other name with any password.
+again. The admin port replies with the status 429. There is one exception: the client port always checks digest
+credentials without the super user's name, because the digest scheme accepts any other name with any password.
 
 A successful login costs no pause, and connections that are logged in are not affected. The admin port counts a caller
 without the required permission as a failed login, even if the password is correct.

@@ -146,12 +146,12 @@ class LeaderElection:
         self._electorate = Electorate(me, views)
         self._settings = settings
         self._received: dict[ServerId, ReceivedVote] = {}
-        """The last vote of each voter in this round, in any state. Includes this server's proposal if `_votes`.
+        """The last vote of each voter in this round, in any state but OBSERVING. Includes this server's if `_votes`.
 
         Without `_votes`, the votes may be of any round.
         """
         self._established: dict[ServerId, ReceivedVote] = {}
-        """The last vote that each voter sent while it was not LOOKING, of any round."""
+        """The last vote that each voter sent while it was LEADING or FOLLOWING, of any round."""
         self._answered_behind: dict[ServerId, tuple[int, int]] = {}
         """Voters of earlier rounds that this server has answered: the voter's round and this server's round at that
         time.
@@ -188,7 +188,7 @@ class LeaderElection:
     # -- inputs ------------------------------------------------------------------------------------
 
     def handle(self, source: ServerId, notification: Notification, now: Millis) -> None:
-        """Handle a notification from a voter: take its vote for a voter, or answer its request for a vote.
+        """Handle a notification from a voter: take a vote that names a voter, or answer a request for a vote.
 
         A notification from any other server is ignored.
         """
@@ -232,7 +232,7 @@ class LeaderElection:
 
         - A vote of an earlier round is not counted if this server has a proposal; the sender is answered, so that it
           catches up.
-        - This server joins a later round with the better of the received vote and its own.
+        - This server joins a later round with the better of the received vote and its initial vote, `_own`.
         - In the same round a better vote is adopted and sent to all voters.
         """
         if received.vote.zxid == UNKNOWN:
@@ -256,7 +256,7 @@ class LeaderElection:
         elif self._prefers(received.vote, self.proposal, now):
             self._propose(received.vote, now)
         elif received.vote != self.proposal and self._received.get(source) != received:
-            self._notify(source)  # the sender may have missed this proposal, or it would have adopted it
+            self._notify(source)  # the sender may have missed this proposal: otherwise its vote would be the same
         self._received[source] = received
         self._count(now)
 

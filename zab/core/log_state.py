@@ -3,8 +3,9 @@
 The roles make the decisions. This module keeps the resulting state, because a mistake in it would lose data. Two rules
 hold by construction:
 
-- A transaction is applied only when it is committed *and* durable here. So the machine is never ahead of the disk.
-- The machine holds nothing uncommitted. So a change of role never has to undo anything in it.
+- A transaction is applied only when it is committed *and* durable here. So the replicated state machine, "the machine"
+  below, is never ahead of the disk.
+- The machine holds nothing uncommitted. So a change of role never has to undo anything in the machine.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class LogState:
         Like `applied`, it goes back only if a leader's snapshot replaces a history that is not `whole`.
         """
         self.applied = recovered.snapshot
-        """Everything up to here was handed to the machine, or is in the snapshot for which it waits."""
+        """Everything up to here was handed to the machine, or is in the snapshot for which the machine waits."""
         self._appends: deque[tuple[Ticket, Zxid]] = deque()
         """The ticket of each write of history that is not durable, with the end of the history after it, in order."""
         self._restore: tuple[Ticket, Zxid] | None = None
@@ -117,7 +118,7 @@ class LogState:
 
     @property
     def views(self) -> tuple[Ensemble, ...]:
-        """The memberships that each need a quorum: the active one and a pending change."""
+        """The active membership and a pending change, if any. A leader needs a quorum of each."""
         pending = self.pending
         return (self.ensemble,) if pending is None else (self.ensemble, pending)
 
@@ -199,7 +200,9 @@ class LogState:
         if zxid <= self.committed:
             return
         if zxid > self.history.last:
-            raise RemoteProtocolError(f"{show(zxid)} was committed, but this server has only {show(self.history.last)}")
+            raise RemoteProtocolError(
+                f"{show(zxid)} was committed, but this server's history ends at {show(self.history.last)}"
+            )
         self.committed = zxid
         self._activate_up_to(zxid)
         self._apply()
@@ -208,7 +211,10 @@ class LogState:
         """Put membership changes up to `zxid` into force, but commit nothing: UPTODATE has not arrived.
 
         If the changes waited for UPTODATE, this server would acknowledge proposals after a change that it still takes
-        for pending. Raise RemoteProtocolError if the history ends before `zxid`.
+        for pending. If only such a change gives this server a vote, a new leader may then ignore this server's newer
+        history (`LeaderQuorums.may_know_more`).
+
+        Raise RemoteProtocolError if the history ends before `zxid`.
         """
         if zxid > self.history.last:
             raise RemoteProtocolError(f"{show(zxid)} was committed, but never proposed to this server")

@@ -82,7 +82,7 @@ class AckEpoch:
 
 @frozen
 class AckNewLeader:
-    """The leader's initial history is durable at the learner, and so is the epoch."""
+    """The learner's history as of `NewLeader` is durable, and so is the epoch."""
 
     epoch: Epoch
 
@@ -110,7 +110,7 @@ If it comes before `FollowerInfo`, it reports that the learner holds part of a s
 
 @frozen
 class BarrierRequest:
-    """Asks for a proof of leadership, and for a zxid at or after every write that was acknowledged before."""
+    """Asks for a proof of leadership, and for a zxid at or after every write acknowledged before the request."""
 
     number: int
 

@@ -20,7 +20,7 @@ from zab.core.errors import LocalProtocolError, NotLeader, RemoteProtocolError
 from zab.core.leader.leader import Leader
 from zab.core.leader.learner_state import LearnerStep
 from zab.core.leader_election import NO_VOTE, LeaderElection, Vote, is_voter
-from zab.core.learner.learner import Learner
+from zab.core.learner.learner import DIAL_ATTEMPTS, Learner
 from zab.core.log_state import LogState
 from zab.core.messages import (
     ALIVE,
@@ -247,7 +247,7 @@ class Node:
     def step(self, source: ServerId, message: Message | LinkEvent, now: Millis) -> None:
         """Handle a message or an event of a link.
 
-        If a peer breaks the protocol, its link is closed. If the peer is this server's leader, an election follows.
+        If a peer breaks the protocol, its link is closed; if that peer is this server's leader, an election follows.
 
         The role of a leader or a learner handles the messages on links. While LOOKING, the first messages of an early
         link are kept in case this server becomes the leader.
@@ -400,7 +400,7 @@ class Node:
         log_state = self._log_state
         role = self._role
         if isinstance(role, LeaderElection) and notification.ensemble.version > log_state.ensemble.version:
-            # A server has activated this membership, so a quorum has it, and no older one can elect a leader.
+            # A server has activated this membership, so a quorum has it, and no older membership can elect a leader.
             changed = not notification.ensemble.same_members(log_state.ensemble)
             log_state.activate(notification.ensemble)
             if changed:
@@ -432,8 +432,8 @@ class Node:
         """Return whether a pending change, unknown here, gives this server a vote that the sender may need.
 
         A former leader may be the only server that has logged a membership change. Its election then needs a quorum of
-        the changed membership, too, and a server that the change adds may not know of it. It is always safe to vote,
-        because the receiver decides which votes count.
+        the changed membership, too, and a server that the change adds may not know of the change. It is always safe to
+        vote, because the receiver decides which votes count.
         """
         pending = notification.pending
         return (
@@ -558,9 +558,9 @@ class Node:
         elif isinstance(role, Leader):
             role.link_up(source, now)
         elif isinstance(role, LeaderElection):
-            # The sender has ended its election earlier, perhaps with this server as leader. Keep the link for as long
-            # as the sender would dial again.
-            self._early_links[source] = (now + 5 * self.settings.dial_retry_ms, ())
+            # The sender has ended its election earlier, perhaps with this server as leader. Keep the link about as long
+            # as the sender would go on dialling.
+            self._early_links[source] = (now + DIAL_ATTEMPTS * self.settings.dial_retry_ms, ())
         else:
             self._out.links.append(HangUp(source, dialled=False))
 

@@ -1,4 +1,4 @@
-"""The effects of the roles, collected until the driver drains them."""
+"""The effects of a node, collected until `Node.ready` drains them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Outbox:
         self.links = [link for link in self.links if link != HangUp(peer, dialled)]
 
     def drain(self) -> Ready:
-        """Return all effects since the last call, or `EMPTY_READY`."""
+        """Return all effects since the last call; `EMPTY_READY` if there are none."""
         save, send, apply = self.save, self.send_list, self.apply
         if self.notes or self.links or self.barriers or self.finds:
             rare = (tuple(self.barriers), tuple(self.notes), tuple(self.finds))

@@ -117,7 +117,7 @@ Write: TypeAlias = (
 class SendSnapshot:
     """A placeholder in the order of messages; the driver expands it to `SnapBegin`, chunks and `SnapEnd`.
 
-    The state to send is the state at `zxid`, which the machine has after this Ready's `apply`.
+    The state to send is the state at `zxid`, which the state machine has after this Ready's `apply`.
     """
 
     zxid: Zxid
@@ -128,7 +128,7 @@ class SendSnapshot:
 class FoundSnapshot:
     """A sound snapshot file on this disk.
 
-    `digest` is the digest of the history up to the snapshot, `size` the bytes of the file.
+    `digest` is the digest of the history up to the snapshot, `size` the number of bytes of the file.
     """
 
     digest: int
@@ -148,14 +148,13 @@ class SendRest:
 
 @frozen
 class SendLog:
-    """A placeholder in the order of messages; the driver expands it to `Propose` or `Inform` messages.
+    """A placeholder in the order of messages; the driver expands it to `Propose` messages.
 
     They contain the transactions of (`after`, `until`], read from the log.
     """
 
     after: Zxid
     until: Zxid
-    inform: bool = False
 
 
 @frozen
@@ -177,7 +176,7 @@ class FindSnapshot:
 
 @frozen
 class Dial:
-    """Open a learner link to this server. `LinkUp(dialled=True)` or `LinkDown(dialled=True)` reports the outcome."""
+    """Open a learner link to server `to`. `LinkUp(dialled=True)` or `LinkDown(dialled=True)` reports the outcome."""
 
     to: ServerId
 
@@ -202,7 +201,7 @@ class Apply:
 
 @frozen
 class Restore:
-    """Replace the machine's state by the installed snapshot at `zxid`."""
+    """Replace the state of the state machine by the installed snapshot at `zxid`."""
 
     zxid: Zxid
 
@@ -234,7 +233,10 @@ class BarrierDone:
 
 @frozen
 class Note:
-    """An event for logs and transcripts, never for control flow. `level` is a logger's: debug, info, warning."""
+    """An event for logs and transcripts. `level` is a logger's: debug, info or warning.
+
+    No decision depends on the content of a note. But a `Ready` with a note does not take the fast path of `MemberTurn`.
+    """
 
     event: str
     fields: tuple[tuple[str, object], ...] = ()
@@ -255,8 +257,8 @@ class Ready:
     def wants_state(self) -> bool:
         """True if `apply` must be done before `send`: a snapshot is to be sent, or a received one to be restored.
 
-        So a learner acknowledges NEWLEADER only after its machine has restored the snapshot. Otherwise the leader would
-        expect acknowledgements of proposals during the restore, and drop the learner.
+        So a learner acknowledges NEWLEADER only after its state machine has restored the snapshot. Otherwise the leader
+        would expect acknowledgements of proposals during the restore, and drop the learner.
         """
         return self.sends_state or any(type(item) is Restore for item in self.apply)
 
@@ -275,7 +277,7 @@ class Ready:
 class Recovered:
     """The content of the disk at the start. `Node` starts from it and from nothing else.
 
-    snapshot       zxid of the newest good snapshot (NOTHING without one): the machine was restored from it
+    snapshot       zxid of the newest good snapshot, from which the state machine was restored; NOTHING without one
     digest         the digest of the history up to `snapshot`
     batches        everything logged after `snapshot`, in order, contiguous; committed or not
     log_start      the log on disk holds everything after this zxid, which is at or before `snapshot`
@@ -322,7 +324,7 @@ class Settings:
     outstanding_bytes_max       while more bytes are outstanding, proposals are refused
     window_entries, _bytes      above one of these limits, old transactions are dropped from memory
     log_sync_entries_max        a learner that needs more transactions from the log on disk receives a snapshot instead
-    counter_max                 the last counter of an epoch; at a greater one the leader ends its attempt to lead
+    counter_max                 the last counter of an epoch; a proposal beyond it ends the attempt to lead
     veto_lost_history           the reaction to a leader that lacks transactions which this server knows to be
                                 committed. True: veto the leader; False: give up this server's history at once
     veto_retry_ms               how long a server neither votes for nor follows a leader that it has vetoed
@@ -355,12 +357,15 @@ class Settings:
 
     @property
     def init_ms(self) -> Millis:
-        """The time limit of discovery, and of the phase of synchronization since its last progress."""
+        """The time limit of the discovery phase, and of the synchronization phase since its last progress."""
         return self.init_limit * self.tick_ms
 
     @property
     def sync_ms(self) -> Millis:
-        """The time without a message after which a leader and a synchronized learner drop each other."""
+        """The time without a message after which a leader and a synchronized learner drop each other.
+
+        A leader also drops a follower if an acknowledgement is due and none has arrived for this time.
+        """
         return self.sync_limit * self.tick_ms
 
     @property

@@ -22,8 +22,8 @@ class Form(Enum):
 class SyncPlan:
     """Send `form`, then all transactions after `common`; those up to `history.base` are read from the disk.
 
-    `cut` is set if the learner's history ends with transactions that the leader lacks. The two histories agree up to
-    `cut`, and TRUNC to it is sent first, also before a snapshot, so that the learner can veto.
+    If `cut` is set, the learner's history agrees with the leader's up to `cut`, and continues with transactions that
+    the leader lacks. Then TRUNC to `cut` is sent first, also before a snapshot, so that the learner can veto.
     """
 
     form: Form

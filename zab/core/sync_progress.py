@@ -7,7 +7,7 @@ from typing import Any, Final
 from zab.core.zxid import Millis
 
 PROGRESS_LOG_MS: Final = 10_000
-"""The minimum time between two log lines about one synchronization. A shorter synchronization logs none."""
+"""The minimum time between two progress lines of one synchronization. A shorter synchronization logs none."""
 
 
 class SyncProgress:

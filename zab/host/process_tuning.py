@@ -27,8 +27,9 @@ def tune_collector() -> None:
     """Make collections of cyclic garbage rare, and exempt all objects that exist now.
 
     Servers and brokers make few cycles and keep many nodes and partitions. A full collection visits all of these, frees
-    nothing, and holds up the loop. Three brokers in one process with 2,600 partitions, and 36 consumers that reconnect
-    each second, spent a seventh of their time in full collections of 0.28 s. Call this before the store has a tree.
+    nothing, and holds up the loop. Without this, three brokers in one process with 2,600 partitions, and 36 consumers
+    that reconnect each second, spent a seventh of their time in full collections of 0.28 s. Call this before the store
+    has a tree.
     """
     gc.collect()
     gc.freeze()
@@ -36,7 +37,7 @@ def tune_collector() -> None:
 
 
 def raise_open_files() -> int:
-    """Raise the limit of open files to the system's maximum, or to `OPEN_FILES_ENOUGH` if there is none.
+    """Raise the soft limit of open files to the hard limit, or to `OPEN_FILES_ENOUGH` if there is no hard limit.
 
     Return the limit that is in force then: the old one if it is higher, or if raising it fails. The default limit of
     shells and containers is for programs that open a few files.

@@ -1,6 +1,6 @@
 """Watch the loops that many clients depend on: report work that holds up a loop, and a loop that has stopped.
 
-Each such loop (the member's driver, the requests of clients, the group coordinator of a broker) has a `Watchdog`:
+Each such loop, for example the member's driver or the group coordinator of a broker, has a `Watchdog`:
 
     watchdogs = Watchdogs(report)
     driver = watchdogs.add("driver", poke=wakeup.ring)
@@ -80,7 +80,7 @@ class Watchdog:
     stalls: int = 0
     last: Stall | None = None
     _poked: tuple[int, float] | None = field(default=None, init=False)
-    """The number of turns and the time at the last poke, which any later turn answers. None: there is no poke."""
+    """The number of completed turns, and the time, at the last poke; None without one. Any later turn answers it."""
 
     def turn(self, cause: str | Callable[[], str]) -> Turn:
         """Time one turn, as a context manager. A function as `cause` is only called if the turn exceeds `STALL_S`."""

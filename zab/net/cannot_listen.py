@@ -28,9 +28,12 @@ _HINTS: Final = {
 
 
 def cannot_listen(host: str | None, port: int, what: str, error: OSError) -> CannotListen:
-    """Return the error for an address where listening failed, with a hint at the remedy."""
+    """Return the error for an address where listening failed, with a hint at the cause or the remedy if it is known."""
     hint = _HINTS.get(error.errno or 0, "")
     if what.endswith(" port") and error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
-        hint += " Use listen_host= (in zoo.cfg: quorumListenOnAllIPs=true) to bind to another address than others dial."
+        hint += (
+            " Use listen_host= (in zoo.cfg: quorumListenOnAllIPs=true) to listen on another address than the one that "
+            "other servers dial."
+        )
     kind = PortTaken if error.errno == errno.EADDRINUSE else CannotListen
     return kind(f"cannot listen on {host or '*'}:{port} for {what}: {error.strerror or error}. {hint}".rstrip())

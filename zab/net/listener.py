@@ -25,7 +25,7 @@ EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EN
 """The errnos of `accept` at a limit of the process or the system.
 
 The errors are temporary. Meanwhile the kernel queues connections. After each error the port drops a half-open
-connection, and tries again after `EXHAUSTED_PAUSE_S`.
+connection of its default pool, if there is one, and tries again after `EXHAUSTED_PAUSE_S`.
 """
 EXHAUSTED_PAUSE_S: Final = 0.1
 ACCEPTED_MAX: Final = 64
@@ -123,7 +123,7 @@ class LimitedListener:
 
     port      the name of the port in the log
     limits    returns the limits; called for every connection, because settings may change
-    serve     takes over the stream, and closes it; if it raises an exception, the listener closes it
+    serve     takes over the stream and closes it; if `serve` raises an exception, the listener closes the stream
     exceeded  called with the limit, host and peer if a connection is refused, or if it exceeds `half_open_max`
     pool      returns the pool of half-open connections that a host belongs to; by default all share that of `counts`
     counts    the connections that count for the limits; by default those of this port
@@ -230,8 +230,8 @@ class LimitedListener:
         limits = self._limits()
         if limits.per_host_max is not None and self._counts.by_host[host] >= limits.per_host_max:
             return Limit.PER_HOST
-        # The number of connections is compared as well. A new connection above the limit replaces a dropped one, but
-        # keeps its high descriptor, and the next connection gets the low descriptor of the dropped one.
+        # The descriptor alone could hide that the limit is reached: a new connection above the limit keeps its high
+        # descriptor, and the next one gets the low descriptor of the connection that was dropped to make room.
         if limits.descriptors_max is not None and max(descriptor, self.count) >= limits.descriptors_max:
             full = Limit.DESCRIPTORS
         elif limits.connections_max is not None and self.count >= limits.connections_max:
@@ -245,7 +245,7 @@ class LimitedListener:
 def descriptor_of(stream: trio.abc.Stream) -> int:
     """Return the number of the stream's descriptor, or -1 if it has none.
 
-    The system assigns the least free number, so at least as many descriptors were open at that time.
+    The system assigns the least free number, so at least that many descriptors were open when this one was.
     """
     inner: Any = getattr(stream, "transport_stream", stream)
     try:

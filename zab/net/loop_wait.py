@@ -118,7 +118,7 @@ class LoopWait(trio.abc.Instrument):
                 return
             timeout = until - time.monotonic()
             if not ready or timeout <= 0 or runnable or deadlines.next_deadline() != deadline:
-                self._token.run_sync_soon(_wake_loop)  # Trio has settled already how long it will wait
+                self._token.run_sync_soon(_wake_loop)  # Trio has already computed how long it will wait
                 return
 
     def _round(self, ready: ReadyDescriptors) -> None:

@@ -1,11 +1,12 @@
 """An in-memory network for tests. Its streams deliver in order, or break; directions can be blocked or clogged.
 
-Data sent in a blocked direction waits, as with TCP, and the connection breaks if the block lasts. Data in transit has
-no bound, so senders never wait for a slow receiver, unless `MemoryNetwork.limit` gave a direction a rate: then a sender
-waits while more than a window is in transit.
+Data sent in a blocked direction waits, as with TCP, and the connection breaks if the block lasts. In a clogged
+direction data waits, too, but the connection does not break. Data in transit has no bound, so a sender does not wait,
+unless `MemoryNetwork.limit` gave its direction a rate: then it waits while more than `WINDOW_US` is in transit.
 
-Each end of a connection belongs to a process of a server (a positive number) or to a client (a negative one). Servers
-are named `s1`, `s2` and so on. The owner of the network provides the time and a heap of events; a delivery is an event.
+Each end of a connection belongs to a process of a server, which has a positive number, or to another host, such as a
+client, which has a negative one. Servers are named `s1`, `s2` and so on. The owner of the network provides the time and
+a heap of events; a delivery is an event.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from zab.net.wakeup import Wakeup
 
 SYN_RETRY_S: Final = 0.05
 WINDOW_US: Final = 100_000
-"""The transmission time that may be in transit in a direction with a rate before the sender has to wait."""
+"""A sender in a direction with a rate waits until all its data in transit will arrive within this time."""
 SEGMENT_BYTES: Final = 1_460
 RETRANSMIT_US: Final = 200_000
 """The time after which lost data is sent again."""
@@ -71,7 +72,7 @@ class Host(Protocol):
 
 
 class StreamOwner(Protocol):
-    """The owner of an end: a process of a server, or a client, which has a negative number."""
+    """The owner of an end: a process of a server, or another host, which has a negative number."""
 
     @property
     def server(self) -> Host: ...
@@ -93,7 +94,7 @@ class MemoryStream(trio.abc.HalfCloseableStream):
         self.free_at = 0
         """The arrival time of the last data sent to this end. Later data may not arrive before it."""
         self.held: list[bytes] = []
-        """The data that arrived while the direction to this end was blocked or clogged, or its server was paused."""
+        """The data that arrived while this end's server was paused, or the direction to it was blocked or clogged."""
         self._received: deque[bytes] = deque()
         self._wakeup = Wakeup()
 
@@ -236,7 +237,7 @@ class MemoryNetwork:
         self.listeners: dict[tuple[str, int], MemoryListener] = {}
         self.slower = 1
         self.places: dict[str, int] = {}
-        """The places of hosts that are not servers, by host name."""
+        """The numbers of hosts that are not servers, by host name."""
         self._events = events
         self._seed = seed
         self._random = {number: Random(f"{seed}/network/{number}").random for number in range(servers + 1)}
@@ -389,13 +390,13 @@ class MemoryNetwork:
             end.break_off()
 
     def cut_off(self, client: StreamOwner) -> None:
-        """Cut a client off. The servers receive resets after the usual delay."""
+        """Break the connections of a client. The servers receive resets after the usual delay."""
         for end in [end for end in self._ends if end.owner is client]:
             end.break_off()
             self.reset(end.other)
 
     def abandon(self, client: StreamOwner, after_us: int) -> None:
-        """Break the connections of a client that connects another way. The servers notice it after `after_us`."""
+        """Break a client's connections as if it had changed its network: the servers notice this after `after_us`."""
         for end in [end for end in self._ends if end.owner is client]:
             end.discards = True
             end.break_off()
@@ -407,7 +408,7 @@ class MemoryNetwork:
         return len(listeners) + sum(end.owner is owner for end in self._ends)
 
     def crashed(self, owner: StreamOwner) -> None:
-        """Remove the ends and listeners of a crashed party. The far ends receive resets after the usual delay."""
+        """Remove the ends and listeners of a crashed process. The far ends receive resets after the usual delay."""
         self._paused.pop(owner.server.id, None)
         for place, listener in list(self.listeners.items()):
             if listener.owner is owner:

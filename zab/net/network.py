@@ -18,7 +18,7 @@ from zab.net.tls.key_stores import StoreFile, load_pair
 from zab.net.tls.tls_stream import TlsStream
 
 NOTSENT_BYTES: int = 256 << 10
-"""The unsent bytes above which a sender waits for the kernel. Trio's 16 KiB would cut every batch into pieces."""
+"""The unsent bytes above which a sender waits for the kernel. With Trio's 16 KiB, a larger batch goes out in pieces."""
 
 
 class Network(Protocol):
@@ -46,7 +46,7 @@ class TlsConfig:
 
     @property
     def check_client_hostname(self) -> bool:
-        """True if the certificate of a server that dialled must name its host."""
+        """True if a dialling server's certificate must name the host of the member that the server claims to be."""
         return self.check_hostname
 
     @cached_property
@@ -77,7 +77,7 @@ class LinkTls(Protocol):
     def check_hostname(self) -> bool: ...
     @property
     def check_client_hostname(self) -> bool:
-        """True if the certificate of a server that dialled must name the host of the member that it claims to be."""
+        """True if a dialling server's certificate must name the host of the member that the server claims to be."""
 
     @property
     def server_context(self) -> ssl.SSLContext: ...
@@ -150,8 +150,8 @@ class TlsListener(trio.abc.Listener[TlsStream]):
 def leave_silence_to_protocol(stream: trio.abc.Stream) -> None:
     """Clear the `TCP_USER_TIMEOUT` that `tune` has set, on a stream whose protocol detects a dead peer itself.
 
-    It also counts the time in which the peer has no room for more data, even if the peer answers every probe. So the
-    kernel would end each long transfer through a slow link, even if the transfer makes progress.
+    The timeout also counts the time in which the peer has no room for more data, even if the peer answers every probe.
+    So the kernel could end a transfer to a peer that reads slowly, although the transfer makes progress.
     """
     raw = stream.transport_stream if isinstance(stream, TlsStream) else stream
     option = getattr(socket, "TCP_USER_TIMEOUT", None)

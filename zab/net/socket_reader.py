@@ -108,7 +108,7 @@ class EpollReader:
         self._wakeup = wakeup
         self._turn = turn
         self._nursery: trio.Nursery | None = None
-        """Runs the reading task. None before `open`, after the end, or if the system has no `epoll`."""
+        """Runs the reading task. None before `open`, after `close` or the end, or if the system has no `epoll`."""
         self._epoll: select.epoll | None = None
         """The system's `epoll`, created with the first socket. None before, after the end, or if there is none."""
         self._receivers: dict[int, _Receiver] = {}

@@ -121,9 +121,10 @@ class DoubleBarrier(Holdable):
                 return  # a faster participant may have removed it already
 
     async def _leave(self, mine: str, events: Watch) -> None:
-        """Leave in two steps: the first participant by name leaves last, and the others wait until it has left.
+        """Remove this participant's node, and wait until all participants of this round have removed theirs.
 
-        Only participants of this round count: a fast one may enter again before the others have noticed the end.
+        The participant with the lowest name waits for all others before it removes its own. Nodes that are created
+        meanwhile do not count: a fast participant may enter the next round before the others have noticed the end.
         """
         session = self.session
         await remove(session, self._ready)

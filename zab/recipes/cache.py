@@ -32,7 +32,11 @@ from zab.store.znode import Stat
 
 @frozen
 class Cached:
-    """A node as it was last read. Changes of its children cause no read, so `num_children` may be outdated."""
+    """A node as it was last read.
+
+    Changes of its ACL and of its list of children cause no read, so `aversion`, `num_children`, `cversion` and `pzxid`
+    may be outdated.
+    """
 
     data: bytes | None
     stat: Stat
@@ -43,7 +47,7 @@ class Change:
     """A change of a node.
 
     path    the node's whole path
-    before  the node as it was last yielded; None if it is new to this iterator
+    before  the node as this iterator last yielded it; None at the first yield, and after the yield of a deletion
     now     the node as it was last read; None if it was deleted
     """
 

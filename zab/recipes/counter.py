@@ -1,7 +1,7 @@
 """A counter: a number in a node, changed by compare-and-set.
 
-<path>   the number as Python writes it, in ASCII; empty: the default
-         with `curator`: four bytes, as in Apache Curator's SharedCount
+<path>   the number as Python writes it, in ASCII; with `curator` four bytes, as in Apache Curator's SharedCount;
+         empty: the default
 """
 
 from __future__ import annotations
@@ -111,4 +111,4 @@ class Counter(Generic[Number]):
             return kind(struct.unpack(">i", data)[0] if self.curator else data.decode("ascii"))
         except (ValueError, struct.error):
             shown = f"{data[:32]!r}"
-            raise ConfigError(f"{self.path} holds {shown}, which is not of type {kind.__name__}") from None
+            raise ConfigError(f"{self.path} holds {shown}, which this counter cannot read as {kind.__name__}") from None

@@ -29,13 +29,16 @@ class Election:
         self._lock = Lock(session, path, identifier, settings=settings)
 
     def candidate(self) -> AbstractAsyncContextManager[Held]:
-        """Wait until elected; lead during the block. If the leadership is lost, cancel the block and raise `Lost`."""
+        """Wait until elected; lead during the block.
+
+        If the leadership is lost, or may be lost, cancel the block and raise `Lost`.
+        """
         return self._lock.hold()
 
     async def run(self, lead: Callable[[*Arguments], Awaitable[T]], *arguments: *Arguments) -> T:
         """Wait until elected, lead by calling `lead(*arguments)`, resign when it returns, and return its result.
 
-        If the leadership is lost, cancel `lead` and raise `Lost`.
+        If the leadership is lost, or may be lost, cancel `lead` and raise `Lost`.
         """
         async with self._lock.hold():
             return await lead(*arguments)

@@ -3,11 +3,11 @@
 Holding means owning an ephemeral node. The node is gone when the session expires or a client deletes it. Another
 client may then go ahead, so the block is cancelled. A watch reports a deletion at once. If the store cannot be reached,
 the block is cancelled at the latest when the session's timeout has passed since `Session.last_received_at`. The
-session cannot expire before that time. So no other client can be the holder while the block runs, unless a client has
-just deleted the node, this process was frozen, or the block ignores its cancellation.
+session cannot expire before that time. So the node exists while the block runs, unless a client has just deleted it,
+this process was frozen, or the block ignores its cancellation.
 
-The reply to a `sync` proves that a leader received it, so a `sync` is sent at intervals while the block runs.
-Replies to pings and reads may come from a server that has lost its quorum and has not noticed.
+The reply to a `sync` proves that a leader has renewed the session, so a `sync` is sent at intervals while the block
+runs. Replies to pings and reads may come from a server that has lost its quorum and has not noticed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def holding(session: Session, path: str, events: Watch, settings: RecipeSe
     suspended_at: float | None = None
 
     def latest() -> float:
-        """Return the time until which the session is certain to exist, or that `suspended_ms` allows, if earlier."""
+        """Return the time until which the session certainly exists and `suspended_ms` lets the block continue."""
         until = session.last_received_at + session.timeout_ms / 1000
         if suspended_at is None or settings.suspended_ms is None:
             return until

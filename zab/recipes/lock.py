@@ -74,7 +74,10 @@ class WriteLock(Lock):
 
 
 class ReadLock(Lock):
-    """The lock of many readers, which excludes writers. A reader waits for the writers before it."""
+    """A lock that many readers share. It waits for each `Lock` and `WriteLock` before it.
+
+    A `WriteLock` behind it waits for it; a `Lock` does not.
+    """
 
     _marker: ClassVar = READER
     _behind: ClassVar[tuple[str, ...]] = (WRITER,)

@@ -1,7 +1,7 @@
 """A queue whose entries stay until they are processed: a consumer locks the entry that it works on.
 
 <path>/entries/entry-<3 digits: priority, least first>-<10 digits>
-<path>/taken/<name of an entry>    the entry's lock; it goes with the consumer's session
+<path>/taken/<name of an entry>    the entry's lock, an ephemeral node of the consumer
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ class Entry:
 
 
 class _Claim:
-    """One attempt to lock one entry. A unique sign distinguishes it from all others, even of the same session."""
+    """One attempt to lock one entry.
+
+    The data of the lock's node are a random id. It is unique to the attempt, even among those of one session.
+    """
 
     def __init__(self, session: Session, entry: str, lock: str, settings: RecipeSettings) -> None:
         self._session = session
@@ -88,7 +91,7 @@ class _Claim:
             return await self._consume()
         certain = True
         while self._asked and await self._mine():
-            # Check before each attempt: after an attempt with a lost reply, the lock may belong to another consumer.
+            # Check before each deletion: after one whose reply was lost, the lock may belong to another consumer.
             try:
                 await self._session.delete(self.lock)
             except OutcomeUnknown:
@@ -104,7 +107,7 @@ class _Claim:
         while True:
             try:
                 await self._session.multi(Multi().delete(self._entry).delete(self.lock))
-            except NoNode:  # only the holder of the lock deletes these
+            except NoNode:  # an earlier request, whose reply was lost, has deleted both; or the lock was lost
                 return not certain and await self._session.exists(self._entry) is None
             except OutcomeUnknown:
                 certain = False

@@ -1,4 +1,4 @@
-"""Node operations shared by all recipes, safe under lost connections and cancellation."""
+"""Node operations shared by several recipes, safe under lost connections and cancellation."""
 
 from __future__ import annotations
 

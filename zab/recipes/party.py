@@ -25,7 +25,7 @@ _NAME: Final = "__party__"
 
 @checks_methods
 class _Party(Holdable):
-    """A set of members. A subclass decides where the identifier is stored."""
+    """A set of members. A subclass decides how the nodes are named, and where `members` reads the identifiers."""
 
     def __init__(
         self, session: Session, path: str, identifier: str = "", *, settings: RecipeSettings = DEFAULT_RECIPES

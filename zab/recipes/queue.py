@@ -92,7 +92,7 @@ class Queue:
         return await self.get()
 
     async def _take(self, events: Watch | None) -> bytes | None:
-        """Take the first entry and return its data. If there is none, return None: `events` then reports the next."""
+        """Take the first entry and return its data, or None if there is none: `events`, if given, reports the next."""
         session = self.session
         while True:
             try:

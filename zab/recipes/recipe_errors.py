@@ -9,7 +9,7 @@ class Lost(ZabError):
     """The lock, lease, membership or queue entry of the block is lost, or may be lost.
 
     A block that was still running was cancelled. The error may also be raised before a block begins, and after its end.
-    Another client may already hold the lock. Work done under a lock is safe only if its target compares fencing tokens.
+    Another client may already have it. Work done under a lock is safe only if its target compares fencing tokens.
     """
 
 
@@ -18,13 +18,14 @@ class Taken(ZabError):
 
 
 class Contended(ZabError):
-    """Every attempt lost against another client. Try again later, or increase `RecipeSettings.attempts_max`."""
+    """Another client was faster at every attempt. Try again later, or increase `RecipeSettings.attempts_max`."""
 
 
 class EntryInDoubt(OutcomeUnknown):
-    """It is unknown whether this consumer took an entry of a queue: another one may have it, or it may still be there.
+    """It is unknown whether this consumer took an entry of a `Queue`.
 
-    `data` is its content. If this consumer handles the entry, it may be handled twice; if not, it may be lost.
+    This consumer or another one may have taken the entry, or the entry may still be in the queue. `data` is the entry's
+    content. If this consumer handles the entry, it may be handled twice; if not, it may be lost.
     """
 
     def __init__(self, path: str, data: bytes | None) -> None:

@@ -14,7 +14,7 @@ from zab.store.acl import OPEN, Acl
 class RecipeSettings:
     """Limits of the recipes. A time or a number that is out of range raises `ConfigError`.
 
-    leave_ms      time to remove the node at the end of a block, also after a cancellation; None: the session's
+    leave_ms      the most time to remove the node at the end of a block, also after a cancellation; None: the session's
                   timeout. A node that could not be removed in this time is removed by a background task, or goes
                   with the session. `Queue` may take this time to delete an entry
     suspended_ms  time that a block continues after the connection was lost, or moved to a read-only server, before

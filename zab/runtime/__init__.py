@@ -1,1 +1,1 @@
-"""The shell of a server: sockets, threads and clocks around the pure layers, which make every decision."""
+"""The runtime of a server: sockets, threads and clocks around the pure layers, which do no input or output."""

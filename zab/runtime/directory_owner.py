@@ -1,7 +1,8 @@
 """The owner of a directory: a server of an ensemble, and the kind of its state machine.
 
-If two servers swapped their disks, each would break the other's promises. A state machine cannot read the transactions
-of another kind. A directory from a version that did not record the kind accepts any kind.
+A server refuses a directory with another owner: if two servers swapped their disks, each would break the other's
+promises, and a state machine cannot read the transactions of another kind. A directory from a version that did not
+record the kind accepts any kind.
 """
 
 from __future__ import annotations

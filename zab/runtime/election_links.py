@@ -58,13 +58,14 @@ class ElectionLinks:
             pair.send(encode(notification))
 
     def settled(self) -> None:
-        """Discard votes, unsent or to be repeated: this server is no longer LOOKING, so they are out of date."""
+        """Send no vote on a later connection: this server is no longer LOOKING, so the votes become out of date."""
         for pair in self._pairs.values():
             pair.link.discard()
 
     def renew_silent(self, peers: Collection[ServerId], silent_ms: int) -> None:
-        """Close the open links to `peers` that have received nothing for `silent_ms`. A link with a vote to send or
-        to repeat is opened again.
+        """Close the open links to `peers` on which nothing was received for `silent_ms`.
+
+        A link with a vote to send or to repeat is opened again.
 
         A firewall that has forgotten a connection may drop its bytes for ever, without a reset, and yet admit new
         connections.
@@ -86,7 +87,7 @@ class ElectionLinks:
         """Take over a stream on which a peer has sent its hello.
 
         A stream from a peer with a smaller id is only a knock, and is closed. Any stream is closed if the peer is in no
-        known membership and `strangers_max` such peers have links.
+        known membership and `strangers_max` other such peers have links.
         """
         pair = self._pair(hello.server)
         if pair is None:

@@ -26,7 +26,7 @@ from zab.storage.storage import Storage
 
 class ListenForClients(Protocol):
     async def __call__(self, host: str | None, port: int) -> tuple[Sequence[trio.abc.Listener[Any]], int]:
-        """Listen for clients. Return the port as well, which the system chooses for 0."""
+        """Listen for clients. Return the listeners and their port, which the system chooses if `port` is 0."""
         ...
 
 

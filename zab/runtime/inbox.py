@@ -1,4 +1,7 @@
-"""The input of the next turn. Its messages are bounded in bytes: above the bound, no link to another server is read."""
+"""The input of the next turn.
+
+While its messages and the data that waits for the disk together exceed `bytes_max`, no link to another server is read.
+"""
 
 from __future__ import annotations
 

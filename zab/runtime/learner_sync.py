@@ -16,7 +16,7 @@ from attrs import frozen
 
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError, StorageError
-from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapEnd, SnapResume, Trunc
+from zab.core.messages import Diff, Message, Propose, SnapBegin, SnapEnd, SnapResume, Trunc
 from zab.core.ready import SendLog, SendRest, SendSnapshot
 from zab.core.zxid import Zxid
 from zab.host.logs import Log
@@ -47,7 +47,7 @@ Item = SnapshotToSend | SendRest | SendLog | Message
 
 
 class ChunkTooLarge(Exception):
-    """The machine's snapshot has a chunk over the limit, so it cannot be sent. Only the link is cut."""
+    """The state machine's snapshot has a chunk over the limit, so it cannot be sent. Only the link is cut."""
 
 
 class LearnerSync:
@@ -115,7 +115,7 @@ class LearnerSync:
                     break
                 await send(data)
         except ChunkTooLarge as error:
-            # The peer dials again with the same result, until the machine or the limit is changed.
+            # The peer dials again with the same result, until the state machine or the limit is changed.
             self._log.warn_rate_limited("snapshot_not_sent", link.peer, peer=link.peer, why=error)
             link.cut(f"the snapshot cannot be sent: {error}")
             await trio.lowlevel.checkpoint_if_cancelled()  # later items must not follow without the snapshot
@@ -149,11 +149,11 @@ class LearnerSync:
         for chunk in chunks:
             if len(chunk) > (most := max(self._chunk_bytes_max, self._piece_bytes_max)):
                 limit = f"at most {most} are allowed (Limits.snapshot_chunk_bytes_max)"
-                raise ChunkTooLarge(f"the machine returned a snapshot chunk of {len(chunk)} bytes; {limit}")
+                raise ChunkTooLarge(f"the state machine returned a snapshot chunk of {len(chunk)} bytes; {limit}")
             yield from map(encode, cut_chunk(chunk, self._piece_bytes_max))
         yield encode(SnapEnd())
 
     def _log_frames(self, what: SendLog) -> Iterator[bytes]:
         batches: Iterator[Batch] = self._storage.read_log(what.after, what.until)
         for batch in batches:
-            yield encode(Inform(batch) if what.inform else Propose(batch))
+            yield encode(Propose(batch))

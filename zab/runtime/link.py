@@ -64,8 +64,8 @@ class Link:
         self.reason = "closed"
         """The reason why the link ended, for the log."""
         self.at_fault = False
-        """True if the link ended because of a refused or invalid greeting, too much unsent data, or an invalid frame.
-        Then the end is logged as a warning.
+        """True if the link ended because of a refused, incomplete or invalid greeting, an invalid frame, or too much
+        unsent data. Then the end is logged as a warning.
         """
         self.queued_bytes = 0
         self.queued_frames = 0
@@ -194,7 +194,7 @@ class Link:
     # -- the link's tasks -----------------------------------------------------------------------------
 
     async def run(self, open_stream: Callable[[], Awaitable[trio.abc.Stream]], up: object, inbox: MessageSink) -> None:
-        """Open the stream and serve it to its end. The inbox gets `up` once it is open, and `LinkDown` at the end.
+        """Open the stream and serve it to its end. The inbox gets `up` after the opening, and `LinkDown` at the end.
 
         `LinkDown` also comes if the stream could not be opened; `reason` tells why the link ended.
         """

@@ -60,7 +60,7 @@ _BYTES: Final = frozenset({bytes})
 
 @checks_arguments
 class Member:
-    """A member of an ensemble: it replicates a machine, and takes requests for it.
+    """A member of an ensemble: it replicates a state machine, and takes requests for it.
 
     Start `run` in a nursery of yours, and cancel it to stop the member; or use `zab.open_member`. Await `submit` and
     `read`, watch `roles`, look at `status`, all in the event loop in which `run` runs. A call that needs the running
@@ -91,8 +91,8 @@ class Member:
         machine      the state machine to replicate; it must be new and empty
         path         the directory of this member's log and snapshots; no other member may use it
         server_id    this server's id in the ensemble; required with an ensemble, else 1 by default
-        ensemble     the first membership; None: this member alone, and no socket is opened. A later change on the disk
-                     takes precedence
+        ensemble     the first membership; None: this member alone, without ports for other servers until `reconfigure`
+                     gives it an address. A later membership on the disk takes precedence
         name         the ensemble's name: a server that gives another name is refused
         settings     times and limits of the consensus
         limits       limits of this member's queues, frames, waits and snapshots
@@ -167,9 +167,10 @@ class Member:
         `task_status` is started when the member has recovered and listens. `roles` tells when it serves. A member runs
         once only, even if it fails: a second call raises `LocalProtocolError`.
 
-        Raise `ConfigError` if the directory belongs to another server or another kind of machine, `CannotListen` if a
-        port cannot be opened, `StorageError` if the disk fails, and its subclass `DamagedError` if data on the disk are
-        damaged and the other servers cannot replace them. An exception that the machine raises may end the member, too.
+        Raise `ConfigError` if the directory belongs to another server, another ensemble or another kind of machine,
+        `CannotListen` if a port cannot be opened, `StorageError` if the disk fails, and its subclass `DamagedError` if
+        data on the disk are damaged and the other servers cannot replace them. An exception that the machine raises may
+        end the member, too.
         """
         if self._begun:
             raise LocalProtocolError("a member runs only once; make a new one")
@@ -388,6 +389,7 @@ class Member:
         else:
             await trio.lowlevel.checkpoint()
         await running.gate.passed()
+        self._started()  # the member may have ended meanwhile, with half of a snapshot in the machine
         return look(self._machine)
 
     @property
@@ -407,7 +409,7 @@ class Member:
 
     @property
     def turning(self) -> bool:
-        """True while a turn runs. The function of `on_turn` is called when it ends or begins to wait."""
+        """True while a turn runs. The function of `on_turn` is called when the turn ends or begins to wait."""
         return self._running is not None and self._running.turns.turning
 
     # -- messages outside of the history ------------------------------------------------------------
@@ -449,7 +451,7 @@ class Member:
 
         It is called as `(ensemble, None)` at the start and as soon as a membership is in force. It is called as
         `(ensemble, zxid)`, with the zxid of the change, when this member's machine has applied everything before the
-        change. The call with a zxid does not come for a first membership, nor for a change that a received snapshot
+        change. There is no call with a zxid for the first membership, nor for a change that a restored snapshot
         contains: read the membership again after `restore`.
         """
         self._hooks.on_membership = concerned
@@ -500,11 +502,11 @@ class Member:
         return running.node.ensemble
 
     async def give_up_history(self) -> Veto:
-        """Give up the history of this member, although the leader lacks transactions that are committed in it.
+        """Give up this member's history, although it contains committed transactions that the leader lacks.
 
-        Return the veto that this ends: it names what is lost. Later, a snapshot of the next leader replaces the
-        history. Its files are kept as `damaged.*`, within the bounds of `StorageSettings`. An operator decides this
-        while `roles()` shows a `veto`; without one, raise `LocalProtocolError`.
+        Return the veto that this ends: the veto names what is lost. Later, a snapshot of the next leader replaces the
+        history. The files of the lost history are kept as `damaged.*`, within the bounds of `StorageSettings`. An
+        operator decides this while `roles()` shows a `veto`; without one, raise `LocalProtocolError`.
         """
         running = self._started()
         waiter = Waiter()
@@ -549,8 +551,8 @@ class Member:
     async def take_snapshot(self) -> SnapshotStatus:
         """Write another snapshot to the disk while the member works. Return the snapshot's status once it is durable.
 
-        Raise `Stopped` if the member ends before that, and `StorageError` while the member has no history: its disk was
-        lost or damaged, and the leader has not sent it another one yet.
+        Raise `Stopped` if the member ends before that, and `StorageError` while the member has no history: it was lost,
+        damaged or given up, and the leader has not sent another one yet.
         """
         return await self._started().take_snapshot()
 

@@ -21,7 +21,7 @@ from zab.storage.storage import StorageSettings
 class MemberArguments:
     """The arguments of `zab.Member` that its parts need while it runs.
 
-    `me` is its `server_id`, `environment` its `host`. `zab.Member` describes them all.
+    `me` is the argument `server_id`, and `environment` is the argument `host`. `zab.Member` describes all arguments.
     """
 
     me: ServerId

@@ -153,6 +153,8 @@ class MemberRuntime:
             turns.run,
         )
         """Tasks that run until the member ends."""
+        self._giving_up: list[Callable[[Veto | None, Exception | None], None]] = []
+        """The `done` of each call of `give_up_history` that no turn has answered yet."""
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
         """Listen, take part until cancelled, and close the disk. The errors of the parts are raised in a group."""
@@ -181,7 +183,10 @@ class MemberRuntime:
                 await writer.call(self._storage.save_committed)
 
     async def _renew_silent_links(self, elections: ElectionLinks) -> None:
-        """During an election, reconnect to voters that have sent nothing for `init_ms` on an open election link."""
+        """Once an election has lasted for `init_ms`, reconnect to the voters that have sent nothing since its start.
+
+        A link that was opened less than `init_ms` ago is kept.
+        """
         init_ms = self._arguments.settings.init_ms
         while True:
             await trio.sleep(init_ms / 4_000)
@@ -194,9 +199,13 @@ class MemberRuntime:
             self._disk.close()
 
     def stop(self, error: Exception) -> None:
-        """Fail the changes, barriers and snapshots that callers still wait for, after the member has ended."""
+        """End the waiting of all callers: the member has ended. Readers look for themselves; all others get `error`."""
         self.requests.stop(error)
         self._snapshots.schedule.stop(error)
+        for done in self._giving_up:
+            done(None, error)
+        if self.gate.closed:
+            self.gate.open()
 
     def give_up_history(self, done: Callable[[Veto | None, Exception | None], None]) -> None:
         """Give up the history in the next turn.
@@ -205,11 +214,13 @@ class MemberRuntime:
         """
 
         def give_up(now: Millis) -> None:
+            self._giving_up.remove(done)
             try:
                 done(self.node.give_up_history(now), None)
             except LocalProtocolError as error:
                 done(None, error)
 
+        self._giving_up.append(done)
         self._inbox.call(give_up)
 
     async def take_snapshot(self) -> SnapshotStatus:

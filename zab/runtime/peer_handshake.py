@@ -22,7 +22,10 @@ UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedR
 
 
 def described(error: BaseException) -> str:
-    """Return the reason of a failed dial or greeting as text for the log. For Trio's errors, this is their cause."""
+    """Return the reason for a failed dial or greeting, or a broken link, as text for the log.
+
+    If the error has a cause, like most errors of Trio, the text is that of the cause.
+    """
     if isinstance(error, trio.TooSlowError):
         return "no answer in time"
     if is_tls_error(error):
@@ -34,9 +37,9 @@ def described(error: BaseException) -> str:
 
 
 _TLS: Final = (b"\x15", b"\x16")
-"""The first bytes of TLS alerts and handshakes. In both, byte 3 follows, the first of TLS's version.
+"""The first byte of a TLS alert and of a TLS handshake. The next byte of both is 0x03, the first of TLS's version.
 
-No greeting begins with two such bytes: they are the upper half of its length, so it would have over 350 megabytes.
+No greeting begins with these two bytes: they would be the upper half of its length, which would be over 350 megabytes.
 """
 
 
@@ -75,8 +78,8 @@ class PeerHandshake:
     async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Hello:
         """Greet at the listening end, and return the hello of the other end.
 
-        If the other end is refused, send it the reason, and raise `WrongPeer`. Otherwise a failure is one of
-        `UNREACHABLE`.
+        If the other end is refused, send it the reason, and raise `WrongPeer`. If the greeting fails in another way,
+        raise another of `UNREACHABLE`.
         """
         with trio.fail_after(self._timeout_s):
             try:

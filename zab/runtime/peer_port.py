@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -10,7 +11,7 @@ import trio
 
 from zab.core.zxid import ServerId
 from zab.host.logs import Log
-from zab.net.cannot_listen import cannot_listen
+from zab.net.cannot_listen import CannotListen, cannot_listen
 from zab.net.half_open import HalfOpen
 from zab.net.listener import Accepted, ConnectionCounts, Limit, LimitedListener, ListenerLimits
 from zab.net.network import Network
@@ -39,7 +40,8 @@ class PeerDialler:
             with trio.fail_after(self._connect_s):
                 stream = await self._network.connect(host, port)
         except socket.gaierror as error:
-            # A name without an address is a configuration error, so warn of it. A server that is down needs no warning.
+            # An unresolvable name is usually a configuration error, so warn of it. A server that is down needs no
+            # warning.
             why = f"the name {host} cannot be resolved: {error.strerror}"
             self._log.warn_rate_limited("host_unknown", host, peer=peer, host=host, why=why)
             raise
@@ -64,9 +66,9 @@ async def listen_for_peers(
 class PeerPort:
     """Listens, and passes on the streams that send a valid hello in time. The memory for all others is bounded.
 
-    Half-open connections are in two pools, for known and for unknown addresses, so strangers never drop connections
-    from known addresses. If a pool holds `Limits.handshakes_max` connections, a new one drops the oldest connection of
-    the host with the most in this pool. A connection of a member is half-open for a moment only.
+    Half-open connections are in two pools, for known and for unknown addresses, so connections from unknown addresses
+    never displace those from known ones. If a pool holds `Limits.handshakes_max` connections, a new one drops the
+    oldest connection of the host with the most in this pool. A connection of a member is half-open for a moment only.
     """
 
     def __init__(
@@ -102,29 +104,50 @@ class PeerPort:
         """
         self._scope: trio.CancelScope | None = None
         """Cancelled to close the listeners at `bound`."""
+        self._closed = trio.Event()
+        """Set when these listeners are closed."""
 
     async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
         """Listen at this address, and no longer at the earlier one. Existing links stay open.
 
         Raise `CannotListen` if that fails: then the earlier one stays in use.
         """
-        if self.bound == (host, port):
+        before = self.bound
+        if before == (host, port):
             return
+        try:
+            await self._listen(nursery, host, port)
+        except CannotListen as error:
+            if before is None or before[1] != port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+                raise
+            # The old listeners may hold the port: while they listen on all addresses, no single one is free.
+            self.unbind()
+            await self._closed.wait()
+            try:
+                await self._listen(nursery, host, port)
+            except CannotListen:
+                await self._listen(nursery, *before)
+                raise
+
+    async def _listen(self, nursery: trio.Nursery, host: str, port: int) -> None:
         listeners = await listen_for_peers(self._network, host, port, self._purpose)
         self.unbind()
         self.bound = (host, port)
-        self._scope = trio.CancelScope()
-        nursery.start_soon(self._serve, listeners, self._scope)
+        self._scope, self._closed = trio.CancelScope(), trio.Event()
+        nursery.start_soon(self._serve, listeners, self._scope, self._closed)
 
     def unbind(self) -> None:
         self.bound = None
         if self._scope is not None:
             self._scope.cancel()
 
-    async def _serve(self, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]], scope: trio.CancelScope) -> None:
+    async def _serve(
+        self, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]], scope: trio.CancelScope, closed: trio.Event
+    ) -> None:
         with scope:
             async with trio.open_nursery() as nursery:
                 await self._listener.accept_from(listeners, nursery)
+        closed.set()
 
     def _pool(self, host: str) -> HalfOpen:
         return self._known if host in self._welcome or self._lives_at(host) else self._strangers
@@ -140,8 +163,8 @@ class PeerPort:
             with accepted.half_open():
                 hello = await self._handshake.answer(stream, self._purpose)
         except UNREACHABLE as error:
-            # One line for each host and kind of mistake, so that a port scan or a wrong configuration cannot fill the
-            # log.
+            # The rate of lines is limited for each host and type of error, so that a port scan or a wrong
+            # configuration cannot fill the log.
             kind = type(error).__name__
             why = described(error)
             self._log.warn_rate_limited(

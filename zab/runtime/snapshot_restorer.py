@@ -60,7 +60,7 @@ class SnapshotRestorer:
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
         self.restores = 0
-        """The number of restores since the start of this member."""
+        """The number of received snapshots that were restored since the start of this member."""
         self._node = node
         self._machine = machine
         self._storage = storage
@@ -79,7 +79,7 @@ class SnapshotRestorer:
 
         Send keep-alives meanwhile, because no turn can send them.
         """
-        assert self._gate.closed, "the gate is closed when the turn begins to wait"
+        assert self._gate.closed, "the turn that waits for the restore has not closed the gate"
         chunks = self._storage.read_snapshot(restore.zxid)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send_keep_alives)

@@ -1,7 +1,7 @@
 """Write to the disk: in the event loop while the disk is fast, otherwise in one thread.
 
 Handing a write to a thread costs as much as an fsync on a fast disk, plus contention for the interpreter. So appends
-are written at once, in the event loop, as long as that is fast and `Limits.pause_us_max` permits it. After a slow
+are written at once, in the event loop, as long as each write takes at most `Limits.pause_us_max`. After a slower
 write, all writes go to the thread until it has made `QUICK_WRITES` quick ones. The thread takes all writes that
 gathered during its last fsync, and reports the last ticket. There is only one thread, because the writes must keep the
 order in which the node decided them.

@@ -1,1 +1,1 @@
-"""The decisions of a member and of a store server: requests, clients, sessions, throttles, health. Pure: no I/O."""
+"""The decisions of a member and of a store server, for example about requests, sessions and health. Pure: no I/O."""

@@ -51,7 +51,7 @@ class AdminAccess:
         """The time of the last snapshot that was permitted; None before the first."""
 
     def refuse_snapshot(self, authorization: str | None, host: str, now: Millis, *, probe: bool) -> Refusal | None:
-        """Return the refusal of a snapshot, or None if it is permitted. A `probe`, like HEAD, takes no snapshot.
+        """Return the refusal of a snapshot, or None if it is permitted. A `probe` (HEAD) takes no snapshot.
 
         The checks are in the order of ZooKeeper's `AuthRequest` and `SnapshotCommand`: whether the server is
         serving, the caller's identity, its permission, whether the command is enabled, the rate. Only permitted

@@ -23,7 +23,7 @@ class Attached(Protocol):
         """Return whether the client has sent something since the last call. A session in this process returns True."""
 
     def ended(self, why: str) -> None:
-        """Disconnect the client: its session is over, moved or has a newer connection, or it should change servers."""
+        """Disconnect the client, for the reason `why`. A session in this process continues if the ensemble has it."""
 
 
 class Connected(Watcher, Protocol):
@@ -73,7 +73,7 @@ class Latency:
 
 
 class Traffic:
-    """The traffic of the connections that are closed."""
+    """The traffic of closed connections: see `Counts.gone`."""
 
     received = 0
     """The number of requests received."""

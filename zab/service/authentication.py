@@ -158,7 +158,10 @@ class ClientAuthentication:
         return Verdict.PROVED if self._add(found) else Verdict.REFUSED
 
     def may_be_wrong(self, scheme: str, credentials: bytes) -> bool:
-        """Return whether credentials may be a guess: in the digest scheme, only those with the super user's name."""
+        """Return whether credentials may be a wrong guess.
+
+        In the digest scheme only those with the super user's name may: it accepts any other name with any password.
+        """
         chief = self._settings.super_digest
         if scheme != "digest":
             return True
@@ -209,7 +212,8 @@ class ClientAuthentication:
         try:
             return self._step(token), 0
         except SaslError as error:
-            self.guessed_wrong, self.why = True, str(error)
+            proved = self._exchange is not None and self._exchange.user is not None
+            self.guessed_wrong, self.why = not proved, str(error)
             self._exchange = None
             needed = "sasl" in self._security.required
             if self._security.sasl_tolerant and not needed:

@@ -1,8 +1,8 @@
-"""Apply committed batches to the machine, and pass the results of this member's submissions to their callers.
+"""Apply committed batches to the replicated machine, and pass the results to the callers of this member's submissions.
 
-It is pure: the owner runs the steps of `apply_batch`, and lets other tasks run between them, because a server that has
-restarted or was far behind applies a whole log. In production the owner is `Driver`, in simulation a server on virtual
-time.
+The module is pure. The owner runs the steps of `apply_batch`, and lets other tasks run between them: a server that has
+restarted or was far behind may have to apply a large part of the log. In production the owner is `Driver`, in
+simulation a server on virtual time.
 """
 
 from __future__ import annotations

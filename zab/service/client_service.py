@@ -1,8 +1,9 @@
 """The clients of one server, and the decisions about all of them together.
 
 A connection decides for its own client (see `connection`). `ClientService` decides when the state may be read, which
-sessions expire, which clients are disconnected without a leader, and which containers are deleted. It also holds the
-totals that the throttles and the status pages read. It is the `ServerPort` of all connections of the server.
+sessions expire, which clients are disconnected without a leader, and when containers and TTL nodes are deleted. It
+also holds the totals that the throttles and the status pages read. It is the `ServerPort` of all connections of the
+server.
 
 It is pure: its owner reports role changes and restores, calls `check` and `reap` when they are due, and supplies the
 clocks. In production the owner is `ServerRuntime`, in simulation the client port of a simulated server.
@@ -77,7 +78,10 @@ class ClientService:
         self.requests_watchdog = requests_watchdog
         """Times the requests that a connection takes in one pass."""
         self.ready = False
-        """True if the state may be read: a copy of `leader.readable` for speed, but False once the store is closed."""
+        """True if all clients may read the state, and not only read-only clients.
+
+        It is a copy of `leader.readable` for speed, but False once the store is closed.
+        """
         self.leader = LeaderContact(settings, clock_ms, cut_off_since)
         """The contact with a leader, from the roles and restores that the owner reports."""
         self.connections: dict[Connected, None] = {}
@@ -121,7 +125,10 @@ class ClientService:
         self._update_readiness()
 
     def restore_ended(self) -> None:
-        """Resume reads and send clients the events that they missed. Also called if the restore failed."""
+        """Handle the end of a restore, even of a failed one: send clients the watch events that they missed.
+
+        Reads resume if this server serves.
+        """
         self.leader.restoring = False
         self.machine.deliver_missed()
         for session in list(self.sessions.attached):
@@ -203,8 +210,8 @@ class ClientService:
     def traffic(self) -> tuple[int, int]:
         """Return the numbers of requests received, and of replies and events sent, on all connections.
 
-        Closed connections count from the start or the last `reset_statistics`, open ones from their beginning or the
-        last reset of their own counts.
+        Connections that were closed before the last `reset_statistics` do not count. Each other connection counts from
+        its beginning, or from the last reset of its own counts.
         """
         received = sum(connection.received for connection in self.connections)
         sent = sum(connection.sent for connection in self.connections)

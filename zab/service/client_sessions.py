@@ -1,8 +1,8 @@
 """The sessions of a server's clients: how they are created, attached, upgraded and closed.
 
-Sessions of the ensemble change by transactions; local sessions are known to one server only.
+Global sessions change by transactions; a local session is known to one server only.
 
-Creating or attaching a session takes several steps. Between them the server waits for a transaction, or until it has
+Creating or attaching a session may take several steps. Between them the server waits for a transaction, or until it has
 applied everything that was committed before. Such an operation is a generator (`Steps`). The generator decides, and its
 driver waits:
 
@@ -47,7 +47,7 @@ class SessionStep(Enum):
     """A step other than a request."""
 
     BARRIER = "barrier"
-    """Wait until everything that was committed before is applied here."""
+    """Wait until everything that was committed before this step is applied here."""
 
 
 BARRIER: Final = SessionStep.BARRIER
@@ -70,7 +70,7 @@ class ClientSessions:
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self.attached: dict[int, Attached] = {}
-        """session -> the connection, or the session in this process, that receives its events"""
+        """session -> its client at this server: a connection, or a session in this process"""
         self.local = local
         """The sessions that only this server knows, including those that are being upgraded."""
         self._me = me
@@ -81,7 +81,7 @@ class ClientSessions:
 
     @property
     def table(self) -> Mapping[int, tuple[int, int]]:
-        """Every session of the ensemble: its timeout and its server."""
+        """Every global session: its timeout in milliseconds, and the server that it is attached to."""
         return self._store.sessions.table
 
     def internal_request(self, op: Op, fields: Fields, session: int = 0) -> bytes:
@@ -95,7 +95,7 @@ class ClientSessions:
     # -- creation ----------------------------------------------------------------------------------
 
     def create(self, timeout_ms: int) -> Steps[int]:
-        """Create a session of the ensemble, and return its id."""
+        """Create a global session, and return its id."""
         if not self._store.sessions.secret:
             self._post(self._secret_request(), ignore_result)
         session = self._ids.next()
@@ -154,8 +154,8 @@ class ClientSessions:
             return None
         old = self.attached.get(session)
         if old is not None:
-            # Drop the held requests of the old connection. The client may continue on another server before this
-            # request is answered. If a later leader received the held requests, it would carry them out after the
+            # Drop the held requests of the old connection. The client may continue on another server before the
+            # request below is answered. If a later leader received the held requests, it would carry them out after the
             # client's newer requests.
             old.ended(REPLACED)
         _, error, *_ = yield self.internal_request(Op.ATTACH_SESSION, (), session)
@@ -163,7 +163,7 @@ class ClientSessions:
         return None if error or known is None else known[0]
 
     def attach(self, client: Attached) -> None:
-        """Report the session's events to this client. Disconnect the session's older client, if there is one."""
+        """Make this the session's client, to be disconnected if the session ends or moves. Disconnect an older one."""
         old = self.attached.get(client.session)
         self.attached[client.session] = client
         if old is not None:

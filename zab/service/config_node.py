@@ -1,4 +1,4 @@
-"""The node `/zookeeper/config`, and the operation that changes it: the ensemble as clients see it.
+"""The node `/zookeeper/config`, which shows the membership to clients, and the operation that changes the membership.
 
 A client's request is carried out in two steps. First it goes to the leader like any write, in the order of the client's
 requests. The leader checks whether the change is valid and whether the client may make it. Then the client's server
@@ -43,7 +43,10 @@ ATTEMPTS_MAX: Final = 10
 MEMBERSHIP_CHARS_MAX: Final = 64 << 10
 """The largest number of characters of a list of servers. Lists are parsed before the client's permission is checked."""
 JOINING_MAX: Final = 256
-"""The largest number of servers that join in one request. The addresses of each are compared with those of all."""
+"""The largest number of servers in the list of joining servers of one request.
+
+The addresses of each are compared with those of all other servers.
+"""
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,100}")
 _RETRY: Final = (NotLeader, Overloaded, ChangeLost, WrongVersion)
@@ -105,10 +108,11 @@ class ConfigNode:
     # -- the node ----------------------------------------------------------------------------------
 
     def on_membership(self, ensemble: Ensemble, zxid: Zxid | None) -> bool:
-        """Take a membership that has come into force. Return True if it changes this server's address for clients.
+        """Handle a membership. Return True if it gives this server another address for clients.
 
-        Called with `zxid`, that of the change, when everything before the change is applied here: show the membership
-        in the node, and return False. This call does not come for a first membership or a change in a snapshot.
+        Called without a zxid when the membership comes into force. Called with the membership's zxid when everything
+        before the membership is applied here: then show it in the node, and return False. There is no call with a zxid
+        for a membership from a configuration file, or for one that arrives in a snapshot.
         """
         if zxid is not None:
             self._machine.configure(zxid, text_of(ensemble), applied=True)
@@ -127,7 +131,7 @@ class ConfigNode:
     def restored(self) -> None:
         """Correct the node after a new membership came into force, or after the whole state was replaced.
 
-        The text in a replaced state may come from another server's configuration file.
+        The text in the new state may come from another server's configuration file.
         """
         ensemble, machine = self._ensemble, self._machine
         if ensemble is None:

@@ -41,7 +41,8 @@ class ContainerReaper:
         self._settings = settings
         self._clock_ms = clock_ms
         self._wall_ms = wall_ms
-        self._part = max(1, settings.per_minute_max // PARTS_PER_MINUTE)
+        self._parts = 0
+        """The number of parts that `due` has returned, empty ones included."""
         self._found: deque[str] = deque()
         """Nodes found by the last scan that `due` has not returned yet."""
         self.deadline: Millis = clock_ms() + settings.interval_ms
@@ -60,6 +61,12 @@ class ContainerReaper:
             found.clear()
         elif not found:
             found += candidates(tree, self._wall_ms(), settings.never_used_ms, settings.per_minute_max)
-        part = [found.popleft() for _ in range(min(self._part, len(found)))]
+        part = [found.popleft() for _ in range(min(self._next_size(), len(found)))]
         self.deadline = now_ms + (PART_MS if found else settings.interval_ms)
         return part
+
+    def _next_size(self) -> int:
+        """Return the size of the next part: of 60 parts in a row, together `per_minute_max`, but at least 1 each."""
+        begin, most = self._parts, self._settings.per_minute_max
+        self._parts += 1
+        return max(1, (begin + 1) * most // PARTS_PER_MINUTE - begin * most // PARTS_PER_MINUTE)

@@ -1,11 +1,12 @@
 """One server's side of an election link: when it dials, knocks or pauses, and what it sends.
 
-The server with the larger id opens the connection. If the other server has something to send, it knocks: it connects,
-introduces itself and closes; then the server with the larger id connects to it. So two servers that dial each other at
-the same time get one connection, as in ZooKeeper's `QuorumCnxManager`. Only the newest message waits to be sent.
+The server with the larger id opens the connection. If the other server has something to send and there is no
+connection, it knocks: it connects, introduces itself and closes; then the server with the larger id connects to it. So
+two servers that dial each other at the same time get one connection, as in ZooKeeper's `QuorumCnxManager`. Only the
+newest message waits to be sent.
 
-The link is pure: times are seconds of a monotonic clock. Its shell (`zab.runtime.election_links`) calls
-`step` after each event, and carries out the result.
+The link is pure: times are seconds of a monotonic clock. While there is no connection, its shell
+(`zab.runtime.election_links`) calls `step` after each event, and carries out the result.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class ElectionLink:
         self._unsent: bytes | None = None
         """The newest vote, until it is sent."""
         self._last: bytes | None = None
-        """The last vote that was sent. It is sent again on a new connection, unless a newer vote waits."""
+        """The newest vote, unless it was discarded. It is sent again on each new connection."""
         self._knocked = False
         """True from a knock of the peer until this server dials or a connection opens."""
         self._attempts = 0
@@ -69,17 +70,20 @@ class ElectionLink:
 
     def send(self, frame: bytes) -> None:
         """Send a vote in place of an older one that was not sent yet."""
-        self._unsent = frame
+        self._unsent = self._last = frame
 
     def discard(self) -> None:
-        """Discard the votes, for example because this server is no longer LOOKING. They are not sent again."""
-        self._unsent = self._last = None
+        """Send no vote on a later connection, for example because this server is no longer LOOKING.
+
+        An unsent vote still goes out on an open connection: the peer may need it to decide without waiting.
+        """
+        self._last = None
+        if not self.connected:
+            self._unsent = None
 
     def take(self) -> bytes | None:
         """Return the message to send on the connection, if there is one."""
         frame, self._unsent = self._unsent, None
-        if frame is not None:
-            self._last = frame
         return frame
 
     # -- the connection ----------------------------------------------------------------------------
@@ -89,7 +93,7 @@ class ElectionLink:
         self.connected, self.why = True, ""
         self._connected_at = self._silent_since = now
         self._knocked = False
-        self._repeat()
+        self._unsent = self._last
 
     def received(self, now: float) -> None:
         self._silent_since = now
@@ -98,12 +102,8 @@ class ElectionLink:
         """Record that the connection has ended. Pause if the peer is the dialler: it may already be dialling again."""
         self.connected = False
         self._pause_s = self._pause_s_min
-        self._repeat()
+        self._unsent = self._last
         self._paused_until = now if self.is_dialler else now + self._pause_s
-
-    def _repeat(self) -> None:
-        if self._unsent is None:
-            self._unsent = self._last
 
     def silent_ms(self, now: float) -> int:
         """Return the milliseconds for which the connection has received nothing; 0 without a connection."""
@@ -150,7 +150,7 @@ class ElectionLink:
         self._back_off(addresses, now)
 
     def has_knocked(self, addresses: Sequence[Address], now: float) -> None:
-        """Record that the peer has received this server's knock, and will connect."""
+        """Record that the peer has received this server's knock, and leave it time to connect."""
         self.why = ""
         self._back_off(addresses, now)
 

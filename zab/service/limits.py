@@ -24,6 +24,7 @@ class Limits:
     election_frame_bytes_max       one frame of an election link
     link_bytes_max, link_frames_max      unsent data of one link; overflow closes the link
     inbox_bytes_max                data that waits to be processed or written to the disk; above it, no more is read
+                                   from other servers
     pause_us_max                   how long a write to the disk may hold up the event loop; on a slower disk, or if this
                                    is 0, a thread writes instead
     links_max                      learner links at one time, accepted and dialled; one more is not accepted

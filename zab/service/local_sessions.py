@@ -1,4 +1,4 @@
-"""Local sessions. Each exists at one server only: no transaction creates it, keeps it alive, or closes it.
+"""Local sessions. Each exists at one server only: no transaction creates or closes it, and no leader tracks it.
 
 They have two uses. A session without transactions is cheap, for many clients that only read. And a server without a
 leader can create no other session. A local session owns no ephemeral nodes. If upgrades are enabled, it is upgraded

@@ -28,7 +28,7 @@ class TurnEffects(Protocol[Wait]):
         """Prepare for a Ready that the fast path cannot carry out, and log its notes. Its other effects follow."""
 
     def send_and_save(self, ready: Ready) -> None:
-        """Send the messages, change the links, and hand over the writes. No message depends on these writes."""
+        """Send the messages, change the links, and hand over the writes, which the messages need not wait for."""
 
     def find_snapshots(self, ready: Ready) -> None:
         """Begin to look for snapshot files that learners hold in part, and to write a file of a state that is sent."""
@@ -69,9 +69,9 @@ class MemberTurn(Generic[Wait]):
         self._effects = effects
 
     def steps(self, now: Millis, *, steady: bool) -> Generator[Wait, None, bool]:
-        """Carry out one turn. Return True if `steady` and every Ready was common: then the role is the same.
+        """Carry out one turn. Return True if `steady` and every Ready was common: then the role has not changed.
 
-        `steady` is True if the role serves.
+        `steady`: whether the role that was reported last serves.
 
         Waiting requests are sent or proposed first. Each Ready sends and saves before it applies, so that the network
         and the disk work in the meantime; `_carry_out` has the exception. Requests are tried again after an apply,

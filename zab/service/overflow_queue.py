@@ -1,7 +1,7 @@
 """Clients' requests for which the member has no room, in the order of their arrival.
 
 A request goes to the member at once if there is room and no other request waits. Otherwise it waits behind the others,
-so that no request overtakes another. The owner calls `retry` at the end of each turn, when answers have made room.
+so that no request overtakes another. The owner calls `retry` at the end of each turn: answers may have made room.
 
 The module is pure. Its owner is the server's `RequestPoster`, in simulation the client port of a simulated server.
 """
@@ -23,7 +23,7 @@ class SubmissionPort(Protocol):
         """Submit a request. Raise `Overloaded` if there is no room, or another `ZabError`, such as `Stopped`."""
 
     def post_many(self, requests: Sequence[bytes], done: Done) -> int:
-        """Submit as many of the requests as there is room for, and return how many. A `ZabError`: none is submitted."""
+        """Submit as many of the requests as there is room for, and return how many. If it raises, none is submitted."""
 
     def forget(self, submission: Submission) -> None: ...
 

@@ -89,7 +89,7 @@ class PeerDirectory:
         return hosts or ([] if left is None or left[1] <= now else [left[0]])
 
     def is_known(self, address: str) -> bool:
-        """Return whether a server of any known membership has this address."""
+        """Return whether any known membership has a server whose host is this address."""
         known = (self._node.pending, self._node.ensemble, self._given)
         return any(each is not None and any(server.host == address for server in each.servers) for each in known)
 

@@ -93,7 +93,7 @@ class KeepsAccount(Protocol):
 
 @runtime_checkable
 class Describes(Protocol):
-    """A machine that describes requests and transactions: the log names one that has held up the server."""
+    """A machine that describes requests and transactions, so that the log can name one that has held up the server."""
 
     def describe(self, request: bytes) -> str:
         """Describe a request in a few words, such as "multi of session 0x10000". Must not fail for any bytes."""

@@ -6,7 +6,7 @@ their clients twice a tick. A new leader grants every session its full timeout a
 A server that cannot reach a leader must not keep a client until its session has expired elsewhere: it cuts the
 connection after a third of the session's timeout. If it reaches no quorum, it cuts all connections after two ticks: no
 leader can be elected here, and the clients may find the majority. The same limits apply to a client whose session is
-still being opened. A read-only client stays.
+still being opened. An attached read-only client stays.
 
 The tracker is pure: the time is an argument, and `check` returns the work for its caller.
 """
@@ -31,7 +31,10 @@ ALIVE: Final = b"a"
 CUT_OFF_TICKS: Final = 2
 """The number of ticks for which a server without a quorum keeps its clients."""
 SLEPT_CHECKS: Final = 3
-"""If the last check is longer ago than this many intervals, the process was suspended and may have missed pings."""
+"""The number of intervals, of half a tick each, after which the last check is too long ago.
+
+Then the process was suspended, and may have missed pings.
+"""
 PATIENCE: Final = 3
 """Without a leader, a client is disconnected after 1/PATIENCE of its session's timeout."""
 

@@ -13,7 +13,8 @@ from attrs import frozen
 
 CHECK_MS: Final = 250
 REASON: Final = (
-    "all clients' buffers exceed unsent_total_bytes_max, and this client makes no progress or has a large buffer"
+    "the buffers of all clients together exceed unsent_total_bytes_max, and this client makes no progress or has a "
+    "large buffer"
 )
 
 
@@ -26,7 +27,7 @@ class Buffering(Protocol):
 
     @property
     def unsent(self) -> int:
-        """The number of bytes of replies and events that the client has not read."""
+        """The number of bytes of replies and events that wait to be sent to the client."""
 
     @property
     def unfinished(self) -> int:
@@ -66,7 +67,7 @@ class SlowClients(Generic[T]):
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._seen: dict[T, tuple[int, int]] = {}
-        """client -> the replies and events sent to it, and the bytes that it held, at the last check"""
+        """client -> the number of replies and events sent to it, and of bytes that it held, at the last check"""
 
     def cut(self, connections: Iterable[T], log: SlowClientLog) -> None:
         """Cut the clients that `check` returns, and log each, at a limited rate."""

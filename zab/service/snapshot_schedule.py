@@ -2,7 +2,8 @@
 
 Snapshots are taken one at a time. Regular snapshots make the older log superfluous. A spare snapshot is a copy, in a
 file, of the snapshot that a leader sends to a learner: if the link breaks, the rest comes from the file. A spare
-snapshot has no other use: it answers no request, and the count of work for the next regular snapshot goes on.
+snapshot does not replace a regular one: it answers no request, and the count of work for the next regular snapshot goes
+on.
 
 The schedule is pure: the owner counts applied transactions, checks `due` once a turn, writes the snapshot, and reports
 its end.
@@ -26,8 +27,8 @@ class SnapshotSchedule:
         self._writing = False
         """True while a snapshot is being written. No other begins before it has ended."""
         self._entries = self._bytes = 0
-        """The transactions and bytes applied since the last regular snapshot. If either reaches its random
-        limit, the next one is due.
+        """The transactions and bytes applied since the last regular or received snapshot. If either reaches its random
+        limit, the next regular one is due.
         """
         self._asked: list[Done] = []
         """Callers that wait for a snapshot that has not begun."""

@@ -36,7 +36,8 @@ class ThrottleSettings:
     connection_weight_enabled whether a connection costs as many tokens as its kind of session weighs; if not, one token
     connection_global_session_weight, _renew_, _local_
                               tokens for a new session, for one that is attached again, for a local one
-    request_max_requests      unanswered requests of all clients; further ones wait. 0: see `requests_total_max`
+    request_max_requests      unanswered requests of all clients; further ones wait. 0: only `requests_total_max`
+                              bounds them
     request_stall_ms          interval at which waiting requests are tried again
     request_stale_latency_check
                               cut a client if its request has waited for longer than its session's timeout
@@ -166,7 +167,7 @@ class RequestThrottle:
         return self._stalled
 
     def admit(self, wanted: int, now_ms: int) -> tuple[int, bool]:
-        """Return the number of requests that may proceed now, and whether they are late: late requests get an error."""
+        """Return the number of requests that may proceed now, and whether requests have waited for `op_wait_ms`."""
         most = self._settings.request_max_requests
         count = min(wanted, max(most - self._totals.open_requests, 0)) if most else wanted
         late = self._settings.op_wait_ms > 0 and self._waited_ms(now_ms) >= self._settings.op_wait_ms

@@ -59,7 +59,9 @@ Either one text with commas between the servers, or several texts.
 
 @checks_methods
 class Session(ABC):
-    """A session with the store. It expires if the leader has no sign of its activity for `timeout_ms`.
+    """A session with the store. It expires if there is no sign of its activity for `timeout_ms`.
+
+    The leader checks this. For a local session its server does.
 
     After the session's end every call raises `SessionExpired`, its subclass `SessionClosed`, or `AuthFailed`. Any
     change may raise `OutcomeUnknown`, and `LocalProtocolError` if it is larger than `frame_bytes_max`. An invalid
@@ -121,7 +123,7 @@ class Session(ABC):
     @property
     @abstractmethod
     def last_received_at(self) -> float:
-        """The send time, on Trio's clock, of the last request that is known to have renewed this session at a leader.
+        """The start time, on Trio's clock, of the last request that is known to have renewed this session at a leader.
 
         The session cannot expire before this time plus `timeout_ms`. Only the creation or attachment of the session at
         a server with a quorum and each `sync` count. The reply to a ping or a read may come from a server that has lost
@@ -183,8 +185,9 @@ class Session(ABC):
         At most one of `ephemeral`, `container` and `ttl_ms` may be given, and a container cannot be sequential.
 
         Raise `NodeExists`; `NoNode` if the parent does not exist; `NoChildrenForEphemerals` if the parent is ephemeral;
-        `Unimplemented` if `ttl_ms` is given and the server does not permit TTL nodes; `Throttled` for statistics of a
-        quota soon after others; `NoAuth`, `InvalidAcl`, `QuotaExceeded` or `EphemeralOnLocalSession`.
+        `Unimplemented` if `ttl_ms` is given and the server does not permit TTL nodes; `Throttled` for the node
+        `zookeeper_stats` of a quota, too soon after another one; `NoAuth`, `InvalidAcl`, `QuotaExceeded` or
+        `EphemeralOnLocalSession`.
         """
         op, fields = create_request(
             path, data, acl, ephemeral=ephemeral, sequential=sequential, container=container, ttl_ms=ttl_ms

@@ -14,7 +14,8 @@ class StoreError(ZabError):
     """The store refused the operation.
 
     code   the reason, in ZooKeeper's numbers
-    path   the node that the failed request or operation names; None if it names no node
+    path   the node that the failed request or operation names; None if it names no node, or if the store did not
+           answer, because an argument was invalid or the session was over
     index  the number of the failed operation in its multi, from 0; None if no single operation of a multi failed
     """
 
@@ -183,7 +184,7 @@ def _more_of_several(code: int, op: int) -> str:
     if code == ErrorCode.MARSHALLING_ERROR and op == Op.MULTI_READ:
         return "the reply would be too large, or the request is malformed: read less at once"
     if code == ErrorCode.BAD_ARGUMENTS and op == Op.MULTI:
-        return "probably too many operations: see StoreSettings.multi_ops_max, or maxMultiOps"
+        return "probably too many operations: see StoreSettings.multi_ops_max (in zoo.cfg maxMultiOps)"
     return ""
 
 

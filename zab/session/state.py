@@ -20,7 +20,7 @@ class SessionState(Enum):
     READ_ONLY = "read only"
     """The server has no leader. It serves reads, which may be outdated."""
     SUSPENDED = "suspended"
-    """No server serves the session at the moment. It may have expired: act as if it had."""
+    """No server serves the session at the moment. The session may have expired: act as if it had."""
     AUTH_FAILED = "authentication failed"
     """The server has rejected credentials of the session, or requires some. Final."""
     EXPIRED = "expired"
@@ -72,7 +72,10 @@ class StateChanges:
 
 
 class States:
-    """An async iterator over the state now, then each change in order. It ends after a final state."""
+    """An async iterator over the state now, then the changes, in order. It ends after a final state.
+
+    A slow consumer misses the oldest changes: see `CHANGES_MAX`.
+    """
 
     def __init__(self, changes: StateChanges) -> None:
         self._state_changes = changes

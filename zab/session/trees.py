@@ -1,7 +1,8 @@
-"""Create paths and delete trees in few requests: changes share a request where possible, and reads run concurrently.
+"""Create paths and delete trees in few requests: changes share requests, and the reads of a tree run concurrently.
 
-Other clients may change the same nodes meanwhile. Each request succeeds as a whole or not at all. If such a change
-makes a request fail, it is repeated without the changed node, or a new request is made after the nodes are read again.
+Each request succeeds as a whole or not at all. Other clients may change the same nodes meanwhile. If such a change
+makes a request fail, the deletion of a tree repeats the request without the changed node. The creation of a path first
+checks again which nodes are missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The watches of one session: the paths and the kinds of events that each of them waits for.
 
-To the server a session is one watcher that receives each event once. The manager passes each event on to the session's
-watches. Sessions in this process and sessions over a connection use it and so receive the same events, except
-`MAYBE_MISSED`. After a lost connection the manager lists the watches that the client registers at the next server.
+To the server a session is one watcher that receives each event once. The manager passes each event on to those watches
+of the session that wait for it. It serves sessions in this process and sessions over a connection, so both receive the
+same events, except `MAYBE_MISSED`: only a lost connection causes it. After a lost connection the manager lists the
+watches that the client registers at the next server.
 
 Paths are the server's; `shown` turns them into the session's.
 """
@@ -107,7 +108,7 @@ class WatchManager:
     # -- events -----------------------------------------------------------------------------------
 
     def happened(self, event: int, path: str, zxid: int) -> None:
-        """Pass an event on to each watch once, even if several tables name the watch."""
+        """Pass an event on to each watch that waits for it: once, even if several tables name the watch."""
         known = Event(event)
         receivers: dict[Listener, None] = {}
         for table in _ONCE[known]:

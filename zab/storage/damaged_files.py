@@ -59,5 +59,6 @@ def near_the_bound(disk: Disk, files_max: int, bytes_max: int) -> str | None:
     return (
         f"{size} bytes in {counted(files, 'file')} named {ASIDE}* are kept from earlier damage; the limits are "
         f"damaged_files_max = {files_max} (db.damagedFilesMax in zoo.cfg) and damaged_bytes_max = {bytes_max} "
-        f"(db.damagedSizeLimitInKb); new damage that exceeds a limit deletes these files: save or delete them now"
+        "(db.damagedSizeLimitInKb); when new damage takes the total above a limit, the server deletes some of "
+        "these files, lowest zxid first: save those that you need, then delete them"
     )

@@ -40,7 +40,7 @@ class DescriptorReserve:
     def run(self, act: Callable[[], T]) -> T:
         """Return `act()`. While it fails for lack of a descriptor, spend one from the reserve and try again.
 
-        Once the reserve is empty, raise the error of `act`. Raise its other errors at once.
+        Once the reserve is empty, raise the error of `act`. Raise every other error of `act` at once.
         """
         while True:
             try:

@@ -4,11 +4,12 @@ The storage of a server and the partition logs of a broker use only this protoco
 The tests run both on a memory disk that tears, loses and flips bytes. Guarantees:
 
 - Bytes are durable once `sync` of their file returned; names are durable once `sync_dir` returned. Before that a crash
-  may keep or lose any 512-byte sector of any write and any change of a name, in any order.
+  may keep or lose any 512-byte sector of any write and any change of a name, in any order. It may also cut one write
+  at any byte.
 - A rename is atomic: after a crash either the old names are there or the new ones.
 - Bytes that were never written read as zeros.
 - Every failure raises an error that the disk's `DiskErrors` makes. After a failed write or sync, everything written
-  since the last `sync` is in doubt for ever: a later `sync` that succeeds proves nothing.
+  since the last successful `sync` stays in doubt: a later `sync` that succeeds proves nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from attrs import frozen
 from zab.core.errors import DamagedError, StorageError
 
 SECTOR: Final = 512
-"""The size in bytes of the largest unit that a crash never tears. Larger units may be torn."""
+"""The size of a sector in bytes. A crash keeps or loses whole sectors of a write, unless it cuts the write short."""
 
 
 class DiskFile(Protocol):
@@ -92,7 +93,7 @@ class FileStat:
 
 
 class FolderDisk(Disk, Protocol):
-    """A disk with folders. A path is `name` or `folder/name`; the empty folder is the directory itself."""
+    """A disk with folders. A path is `name` or `folder/name`; the folder `""` is the directory itself."""
 
     @property
     def where(self) -> str:
@@ -138,8 +139,9 @@ ADVICE: Final = {
     errno.ENOSPC: "free some space on this disk, then start the server again",
     errno.EDQUOT: "raise the quota or free some space, then start the server again",
     errno.EFBIG: "raise the file size limit of the process (ulimit -f), then start the server again",
-    errno.EIO: "the disk is failing: check the kernel log and replace the disk; then let the leader send a snapshot, "
-    "or restore a backup if this is the only server",
+    errno.EIO: "the disk is failing: check the kernel log and replace the disk; then start the server with "
+    "autocreate=False (db.autocreate=false in zoo.cfg), so that the leader sends it a snapshot, or restore a backup if "
+    "this is the only server",
     errno.EROFS: "the file system is read-only, often after an error: check the kernel log, then mount it writable",
     errno.EACCES: "give the user that runs the server read and write permission here",
     errno.EPERM: "give the user that runs the server read and write permission here",

@@ -10,7 +10,7 @@ record, and one sound copy is enough.
     file    copy, zeros up to a multiple of 4096, copy, zeros up to a multiple of 4096
     copy    magic 8, version 2, status 1, forgotten 1, accepted 4, current 4, reaches 8, segment 8,
             length of the membership's text 4, text, CRC-32 of all before 4,
-            "cmtd" 4, committed 8, CRC-32 of all before 4          (big-endian)
+            "cmtd" 4, committed 8, CRC-32 of all before 4          (sizes in bytes, big-endian)
 
 Earlier versions wrote zeros instead of the last line, and do not read it.
 """
@@ -197,7 +197,7 @@ class EpochsFile:
         """The committed zxid for the next record. A driver may raise it at any time, in any thread."""
         self._disk = disk
         self._damaged = damaged
-        """True while the file on the disk has no sound copy, or two that differ: the next `save` moves it aside."""
+        """True while the file on the disk exists but holds no usable record: the next `save` moves the file aside."""
         self._saved: EpochsRecord | None = None
         """The record that both copies on the disk hold; None if the next `save` must write the file in any case."""
 

@@ -33,7 +33,7 @@ class HistoryScan:
     unsound     newer snapshots that cannot be used, and why
     tail        the bytes and the scan of the newest file of the history; None without one
     torn        the log ends in a record that was being written when the server died
-    void        log files that are not part of the history
+    void        log files after the end of the history; recovery deletes them
     rotten      notes about damaged files that are not needed
     forgotten   the epochs record is outdated, so promises may be lost
     salvage     continue past a file's damaged header: for a rescue, never for a server that votes
@@ -83,7 +83,7 @@ class HistoryScan:
         firsts = sorted(snapshot_files.listed(self.disk.list(), PREFIX))
         known = [first for first in firsts if first <= newest]
         if newest and newest not in known:
-            self.damage.append(f"{name_of(newest)}: missing, but it was the newest log")
+            self.damage.append(f"{name_of(newest)}: missing, but it was the newest log file")
         gap: str | None = None
         for first in known:
             name = name_of(first)
@@ -115,8 +115,8 @@ class HistoryScan:
     def _try_unannounced(self, first: Zxid) -> None:
         """Take a log file newer than the newest one in the epochs record, if it continues the history without damage.
 
-        Else the file is void. If all syncs were durable, no acknowledgement depends on such a file: it was never used,
-        or was about to be deleted. If the disk has confirmed a sync falsely, an acknowledgement may depend on the file.
+        An acknowledgement depends on such a file only if the disk has confirmed a sync falsely. Otherwise the file was
+        never used, or was about to be deleted. Every other newer file is void.
         """
         name = name_of(first)
         if not self.void and not self.torn:
@@ -162,8 +162,8 @@ class HistoryScan:
     def _take(self, segment: Segment, data: bytes, found: SegmentScan, is_last: bool) -> str | None:
         """Add a scanned file to the history. Return the gap that it leaves, or None.
 
-        A damaged record that the snapshot covers is only noted. Any other bad record is a gap, unless it is a torn
-        record in the newest file: neither misplaced nor contradicted by `torn_tail.contradiction`.
+        A record with a damaged body is only noted if the snapshot covers it. Any other bad record is a gap, unless it
+        is a torn record in the newest file: neither misplaced nor contradicted by `torn_tail.contradiction`.
         """
         self.segments.append(segment)
         self.batches += found.batches

@@ -66,8 +66,8 @@ def is_ours(disk: Disk) -> bool:
 class LogFile:
     """One file of the log by itself.
 
-    `trouble` is the damage that was found, or None if the file is sound. `scan` is None if the file is unreadable, or
-    if its header is damaged and cannot be guessed.
+    `trouble` describes the damage, or a torn record at the end; it is None if the file is sound. `scan` is None if the
+    file is unreadable, or if its header is damaged and cannot be guessed.
     """
 
     name: str
@@ -99,7 +99,9 @@ def log_files(disk: Disk) -> Iterator[LogFile]:
 
 @frozen
 class FoundHistory:
-    """The history in a directory, as recovery would find it. If `damage` is empty, it is complete and ends at `last`.
+    """The history in a directory. If `damage` is empty, it is the complete one that recovery would find, up to `last`.
+
+    Else recovery would find none, and this is what can be read: the history may be incomplete.
 
     record   the epochs record; None if it is missing or unreadable, or the history is not whole or is being replaced
     newest   the newest sound snapshot, or None; `batches` is everything after it
@@ -139,6 +141,8 @@ def history(disk: Disk, *, salvage: bool = False) -> FoundHistory:
     if record.status is not HistoryStatus.WHOLE:
         status = record.status.name.lower().replace("_", " ")
         return _salvaged(disk, [f"the server must not vote with this history: its status is {status}"], salvage)
+    if record.forgotten:
+        notes.append("this server may have lost promises: its votes do not count until its leader readmits it")
     walk = HistoryScan(disk, record, notes, salvage=salvage)
     walk.read()
     return _found_history(record, walk)

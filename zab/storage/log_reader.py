@@ -21,7 +21,7 @@ class Purged(ZabError):
 
 
 def read_batches(disk: Disk, segments: tuple[Segment, ...], after: Zxid, until: Zxid) -> Iterator[Batch]:
-    """Yield the batches of (`after`, `until`] from these files. The first file begins at or before `after`.
+    """Yield the batches of (`after`, `until`] from these files. The first file's `previous` is at most `after`.
 
     Raise `LocalProtocolError` if this history does not contain `after`. Raise `DamagedError` for an unreadable record,
     another `StorageError` for another failure of the disk, and `Purged` if the files changed, possibly after some

@@ -19,7 +19,7 @@ from zab.storage.power_loss import Choose, OrderedSectors, PowerLoss
 
 Kind: TypeAlias = str
 CHANGES: Final = frozenset({"create", "write", "allocate", "truncate", "sync", "rename", "delete", "make", "sync_dir"})
-"""The calls that `MemoryDisk.changes` counts. Only these change the disk, so crashes are tested before each of them."""
+"""The calls that `MemoryDisk.changes` counts. Only these change the disk, so `crash_at` crashes only at these."""
 
 
 UNBOUNDED: Final = 1 << 60

@@ -17,8 +17,8 @@ class Inode:
     data: bytearray = field(factory=bytearray)
     """The bytes as the running server reads them."""
     pending: list[InodeChange] = field(factory=list)
-    """The changes since the last sync, oldest first. Once a sync has failed, later syncs do not empty the list, but
-    mark changes as durable."""
+    """The changes since the last successful sync, oldest first. From a failed sync until the next crash, syncs do not
+    empty the list, but mark changes as durable."""
     in_doubt: bool = False
     """True if a sync has failed since the last crash. The changes that it left unsynced are `doomed`."""
 

@@ -1,7 +1,7 @@
 """Change the directory of a stopped server: begin or give up a history, or replace the stored membership.
 
 The membership normally changes only by transactions of the history. Replace it here only if all servers are stopped
-and the members of the old membership cannot return to their addresses.
+and no majority of the old members can start again at the old addresses.
 """
 
 from __future__ import annotations

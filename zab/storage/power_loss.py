@@ -3,8 +3,8 @@
 For the writes to a file, `choose` picks one of four outcomes: all are lost, all survive, the oldest survive, or any set
 of sectors survives. In the last case, `OrderedSectors` also loses all later writes to a sector that lost one, and
 `AnySectors` decides for each write to a sector separately. For changes of names, `OrderedSectors` has the same four
-outcomes, and `AnySectors` decides for each change separately. Scripts of simulated runs record the answers of `choose`,
-so a policy must not change the order of its calls.
+outcomes, with changes in place of sectors, and `AnySectors` decides for each change separately. Scripts of simulated
+runs record the answers of `choose`, so the order in which a policy calls `choose` must stay the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zab.storage.disk import SECTOR
 Choose: TypeAlias = Callable[[int], int]
 """`choose(n)` returns a number from range(n), at random or from a script, as `random.Random(seed).randrange` does."""
 Piece: TypeAlias = tuple[int, bytes | None, int]
-"""The surviving part of a change: offset, bytes, minimum size of the file. If there are no bytes, the size is exact."""
+"""The surviving part of a change: offset, bytes, minimum size of the file. If the bytes are None, the size is exact."""
 
 
 @define

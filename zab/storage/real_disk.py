@@ -233,7 +233,7 @@ class RealDisk:
 
     @contextmanager
     def _scan(self, folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
-        # A new descriptor for each call: a shared one would share the position with other threads that list the folder.
+        # A new descriptor for each call: threads with a shared one would move each other's position in the listing.
         fd = self._reserve.run(partial(self._open_folder, folder))
         try:
             with self._reserve.run(partial(os.scandir, fd)) as entries:

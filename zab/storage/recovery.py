@@ -1,9 +1,10 @@
 """Recovery: read everything on the disk, and decide whether the server may vote with it.
 
 Recovery checks each record's checksums and predecessor, the order of the files, the snapshot and the epochs record. It
-cuts off a torn tail. It only notes damage to one copy of the epochs record, and to files that the newest sound snapshot
-replaces. Any other damage means that the history may be incomplete: recovery then offers no history and leaves the
-damaged files as they are, and the server votes again only when a leader has sent it a snapshot.
+cuts off a torn tail. It only notes damage to one copy of the epochs record, to files that the newest sound snapshot
+replaces, and to newer snapshots if the log after that snapshot is complete. Any other damage means that the history may
+be incomplete: recovery then offers no history and leaves the damaged files as they are, and the server votes again only
+when a leader has sent it a snapshot.
 
 If a crash interrupts recovery, the next recovery repeats the changes.
 """
@@ -87,7 +88,7 @@ def _recover(disk: Disk, autocreate: bool, names: tuple[str, ...], notes: list[s
     aside = [name for name in names if name.startswith(ASIDE)]
     if aside:
         kept = counted(len(aside), "file")
-        notes.append(f"kept from earlier damage: {kept} named {ASIDE}*; delete them at any time")
+        notes.append(f"kept from earlier damage: {kept} named {ASIDE}*; the server does not need them")
     try:
         _finish_install(disk, epochs, names, notes)
     except DamagedError as error:

@@ -2,7 +2,7 @@
 
     file     magic 8, version 2, zxid 8, sum 4; chunks; end
     chunk    kind 1, length 4, data, sum 4
-    end      kind 1, number of chunks 4, digest of the history 4, sum 4                  (big-endian)
+    end      kind 1, number of chunks 4, digest of the history 4, sum 4     (sizes in bytes, big-endian)
 
 Every sum is the CRC-32 of all bytes before it except the sums, so a missing, doubled or misplaced chunk makes a later
 sum wrong. A local snapshot becomes `snapshot.<zxid>`. A snapshot from the leader first becomes `install.<zxid>`, and
@@ -218,7 +218,7 @@ def _parse_head(reader: _SummingReader) -> Zxid:
         raise reader.damaged(f"{magic!r} is not the start of a snapshot file")
     if version != _VERSION:
         if reader.name == PARTIAL:
-            # Recovery deletes a damaged PARTIAL: the leader has the whole snapshot.
+            # Report damage, so that the file is deleted and the server can start: the leader has the whole snapshot.
             raise reader.damaged(f"it is of format {version}")
         raise other_version(reader.name, version, _VERSION)
     return Zxid(zxid)
@@ -280,13 +280,13 @@ class _SummingReader:
         missing = length - (len(self._buffer) - self._at)
         if missing > 0:
             if missing > self._size - self._offset:
-                raise self.damaged("the file ends in the middle")
+                raise self.damaged("the end of the file is missing")
             more = self._file.read(self._offset, max(missing, _GATHER_BYTES))
             self._offset += len(more)
             self._buffer = self._buffer[self._at :] + more
             self._at = 0
             if len(self._buffer) < length:
-                raise self.damaged("the file ends in the middle")
+                raise self.damaged("the end of the file is missing")
         data = self._buffer[self._at : self._at + length]
         self._at += length
         if self._hash is not None:

@@ -28,7 +28,8 @@ class SplitDisk:
         if stray:
             raise ConfigError(
                 f"{stray[0]} is in the data directory, but the log has a directory of its own: "
-                f"stop the server and move all {PREFIX}* and {ASIDE}{PREFIX}* to {self.log_path or 'that directory'}"
+                f"while the server is stopped, move all {PREFIX}* and {ASIDE}{PREFIX}* to "
+                f"{self.log_path or 'that directory'}"
             )
 
     def _of(self, name: str) -> Disk:

@@ -159,7 +159,7 @@ class Storage:
 
     @property
     def newest_snapshot(self) -> Zxid | None:
-        """The zxid of the newest usable snapshot; None without one: the machine then starts empty. Any thread."""
+        """The zxid of the newest usable snapshot; None without one: the state machine then starts empty. Any thread."""
         return self._newest
 
     def know_committed(self, zxid: Zxid) -> None:
@@ -175,7 +175,7 @@ class Storage:
         return self._epochs.committed > self._epochs.record.committed
 
     def save_committed(self) -> None:
-        """Save the epochs record if more is known to be committed than it says, and the history is complete."""
+        """Save the known committed zxid if it is newer than the saved one, unless the history may be incomplete."""
         self._check_healthy()
         try:
             if self._begun and self.knows_more_committed:
@@ -189,7 +189,7 @@ class Storage:
     def perform(self, writes: Sequence[Write]) -> None:
         """Perform the writes in order. On return they are durable: report the last ticket with `node.saved`.
 
-        Only the chunks of a snapshot become durable later, when it is installed.
+        The part of a snapshot that has arrived becomes durable only when the snapshot is installed.
 
         After an error it is unknown which writes are durable. Report none of them; every later write fails.
         """
@@ -229,7 +229,7 @@ class Storage:
             case InstallSnapshot(zxid=zxid, digest=digest):
                 self._install(zxid, digest)
             case Append():
-                raise AssertionError("appends are performed in the loop")
+                raise AssertionError("`perform` handles appends itself")
 
     def _check_append(self, batch: Batch) -> None:
         if batch.first >> 32 > self._epochs.record.accepted:
@@ -244,7 +244,7 @@ class Storage:
         status = self._epochs.record.status
         if write.whole:
             status = HistoryStatus.WHOLE
-        elif status is HistoryStatus.WHOLE:  # the disk is sound: the core distrusts the history, or gives it up
+        elif status is HistoryStatus.WHOLE:  # the files are sound, but the core distrusts or gives up the history
             status, self._begun = HistoryStatus.DAMAGED, False
         reaches, segment = self._epochs.record.reaches, self._epochs.record.segment
         if self._begun:
@@ -284,7 +284,7 @@ class Storage:
 
     def _resume_incoming(self, held: SnapHeld) -> None:
         if held != self.held:
-            raise LocalProtocolError(f"no part of the snapshot at {show(held.zxid)} is kept here")
+            raise LocalProtocolError(f"this part of the snapshot at {show(held.zxid)} is not kept here")
         self._abort_incoming()
         self._incoming = snapshot_files.resumed(self._disk, held)
         self._drop_held()
@@ -395,7 +395,7 @@ class Storage:
                 self._disk.delete(snapshot_files.name_of(zxid))
         self._log.purge(oldest)
         for first in snapshot_files.listed(self._disk.list(), PREFIX):
-            if first < self._log.oldest:  # recovery left it out, because the snapshot covers it
+            if first < self._log.oldest:  # recovery left this file out of the log: a snapshot covers it
                 self._disk.delete(name_of(first))
         self._disk.sync_dir()
 
@@ -420,7 +420,7 @@ class Storage:
     # -- the end -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Save the extent of the history for the next recovery, and keep an arriving snapshot. The disk stays open."""
+        """Save the extent of the history and keep an arriving snapshot, unless a write failed. The disk stays open."""
         try:
             if self._failure is None:
                 self._keep_incoming()

@@ -14,8 +14,9 @@ there. So a record is taken for torn if it is in the last segment and both condi
 - The damage looks like missing writes: the record's part of some sector is all zeros, or all bytes from some byte
   inside the record to the end of the file are zeros.
 
-One case remains ambiguous: the log was not closed properly, its last group was durable, and later damage hits a record
-of this group whose part of some sector is all zeros. The record is then taken for torn.
+One case remains ambiguous. The log was not closed properly, so the epochs record does not name the end of the log. The
+last group was durable, and later damage hits a record of this group whose part of some sector is all zeros. The record
+is then taken for torn.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def contradiction(data: bytes, segment: Segment, at: int, last: Zxid) -> str | N
     head = decode_record_head(data, at, segment.seed)
     end = at + RECORD_HEAD if head is None else at + OVERHEAD + head.length
     if (witness := _witness(data, segment, at, last)) is not None:
-        return f"it was durable: the record at offset {witness} was written after its sync"
+        return f"it was durable when the record at offset {witness} was written"
     if _has_unwritten_sector(data, at, end) or _stops_short(data, at, end):
         return None
     return "it was written to its end, so no crash explains the damage"
@@ -61,6 +62,6 @@ def _stops_short(data: bytes, start: int, end: int) -> bool:
     """Return whether the last byte of [start, end) and all bytes after it are zeros, and so were never written.
 
     The range is a record, or only the record's header if that is unreadable. The last byte of a record is its end mark,
-    which is not zero. The last byte of a header may be zero, but then a body would follow, and no body is all zeros.
+    which is not zero. The last byte of a header may be zero, but an end mark follows after the body.
     """
     return not data[end - 1 :].strip(b"\0")

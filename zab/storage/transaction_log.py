@@ -1,7 +1,7 @@
 """The write-ahead log: appends in groups, one sync per group, in files of bounded size.
 
 A group of batches is gathered in memory. Usually one write and one sync make it durable, however many batches it has. A
-group of more than `GATHER_BYTES_MAX` takes several writes. A group that spans several files takes several syncs.
+group of more than `GATHER_BYTES_MAX` may take several writes. A group that spans several files takes several syncs.
 Each file names the zxid before its first one (`previous`). The epochs record names a new file before the first record
 in it is acknowledged, so recovery notices a missing file.
 """
@@ -170,7 +170,8 @@ class TransactionLog:
         if not found.batches or found.batches[0].first > zxid:
             raise LocalProtocolError(f"cannot truncate to {show(zxid)}: the log has no such transaction")
         self._epochs.note(min(self._epochs.record.reaches, zxid), segment.first)
-        for later in self.segments[index + 1 :]:  # void from here on, even if a crash keeps their names
+        for later in self.segments[index + 1 :]:
+            # If a crash keeps its name, recovery takes the file back only if the log is still complete before it.
             self._disk.delete(later.name)
         content = data[: found.end]
         if found.last > zxid:

@@ -196,7 +196,7 @@ class Access:
     schemes   the schemes whose ids an ACL may contain; other entries grant nothing, except those for world:anyone
     sasl_any  the id of the sasl scheme that matches every sasl user
     rules     the rules of pluggable schemes
-    supers    the schemes with a super user at this server; if `super` is among them, every scheme may have one
+    supers    the schemes of the super users that this server accepts; `super` stands for every scheme
     """
 
     skip: bool = False
@@ -238,8 +238,8 @@ def allows(acl: Acl, wanted: int, identities: Collection[Identity], access: Acce
 def is_super(identities: Collection[Identity], access: Access) -> bool:
     """Return True if these identities are those of a super user.
 
-    The identities come from the server that the client is connected to. The server that decides must have a super user
-    of the same scheme as well: otherwise each server could make its clients super users of the whole ensemble.
+    The identities come from the server that the client is connected to. The server that decides must accept super users
+    of a scheme of these identities: otherwise each server could make its clients super users of the whole ensemble.
     """
     return any(scheme == SUPER for scheme, _ in identities) and any(scheme in access.supers for scheme, _ in identities)
 
@@ -392,10 +392,10 @@ def fix_up(
 ) -> Acl | None:
     """Return the ACL that the node will have, or None if the ACL is invalid: ZooKeeper's fixupACL.
 
-    An empty ACL is invalid. Duplicates are removed. `auth` expands to the authenticated identities of the connection,
-    and is invalid without any; every other entry must be world:anyone or a valid id of one of `access.schemes`. As in
-    ZooKeeper, permissions are not checked. The limits are our own: `entries_max` entries, and `id_chars_max` characters
-    of an id that does not come from `auth`.
+    An empty ACL is invalid. Duplicates are removed, before `auth` expands to the authenticated identities of the
+    connection. `auth` is invalid if there are none; every other entry must be world:anyone or a valid id of one of
+    `access.schemes`. As in ZooKeeper, permissions are not checked. The limits are our own: `entries_max` entries, and
+    `id_chars_max` characters of an id that does not come from `auth`.
     """
     if acl == OPEN:
         return OPEN

@@ -1,7 +1,7 @@
-"""Find the events that watchers missed while their server took over a snapshot.
+"""Find the events that watchers missed because a snapshot replaced their server's state.
 
-Clients may stay connected meanwhile. The old and the new state are compared at each watched path, and at each path
-below a recursive watch. Each watcher receives the events that the difference of the two states implies.
+Clients may stay connected during the replacement. The old and the new state are compared at each watched path, and at
+each path below a recursive watch. Each watcher receives the events that the difference of the two states implies.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ ReadResult: TypeAlias = tuple[int, Any]
     MULTI_READ                        [(op, error, value), ...]
     WHO_AM_I                          [(scheme, user), ...]
 
-The value is None for every other operation, and with every error. `znode.stat_fields` makes a stat of a node. A node
-never changes, so anything derived from it stays valid for as long as the node is the same object.
+The value is None for every other operation, and with every error. `znode.stat_fields` makes a stat of a node. A node is
+an immutable tuple, so anything derived from it stays valid until a change puts another tuple in its place.
 """
 
 _OK: Final = 0
@@ -45,7 +45,7 @@ _NO_AUTH: Final = (int(ErrorCode.NO_AUTH), None)
 _DONE: Final = (_OK, None)
 _BAD_ARGUMENTS: Final = (int(ErrorCode.BAD_ARGUMENTS), None)
 _UNREADABLE: Final = (int(ErrorCode.MARSHALLING_ERROR), None)
-"""The answer to an unknown kind or mode of a watch, and to an operation that a multiRead may not contain.
+"""The answer to an unknown kind or mode of a watch, and to a multiRead with an operation that it may not contain.
 
 ZooKeeper treats such a request like an incomplete body.
 """

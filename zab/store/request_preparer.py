@@ -1,9 +1,8 @@
 """Turn a request into a transaction at the leader, checked against the applied and the outstanding state.
 
-This is the work of ZooKeeper's PrepRequestProcessor. Each operation has one function: it checks the request, builds the
-transaction, puts the nodes that the transaction will change into the outstanding changes, and returns the transaction.
-It changes no node and no session before the transaction is built: if it fails before that, the request is answered with
-an error, and changes nothing. A multi that fails rolls back its parts. The first check that fails decides the error.
+This is the work of ZooKeeper's PrepRequestProcessor. Each operation has one function. It checks the request, builds the
+transaction, and only then puts the nodes that the transaction will change into the outstanding changes. So a request
+that fails records no change; a multi that fails rolls back its parts. The first check that fails decides the error.
 Clients depend on the order of an operation's checks, which is that of Apache ZooKeeper 3.9.5. A request that fails
 becomes a transaction that changes nothing, so that its reply keeps its place in the order.
 """
@@ -71,9 +70,10 @@ def next_version(version: int) -> int:
 
 
 MEASURED_PER_MS: Final = 100
-"""After a subtree of N nodes is measured, no other subtree may be measured for N / `MEASURED_PER_MS` ms.
+"""After a subtree of N nodes is measured, further measurements are refused for N / `MEASURED_PER_MS` ms.
 
-So measuring takes about a tenth of the time at most, unless `MEASURE_PAUSE_MS_MAX` bounds the pause.
+A measurement takes about N / 1,000 ms. So measuring takes about a tenth of the time at most, unless
+`MEASURE_PAUSE_MS_MAX` bounds the pause.
 """
 MEASURE_PAUSE_MS_MAX: Final = 60_000
 
@@ -209,7 +209,7 @@ class RequestPreparer:
         }
 
     def switch_to(self, tree: Tree, sessions: SessionTable, quotas: Quotas) -> None:
-        """Use another applied state. The next request then starts an epoch."""
+        """Use another applied state. The next request drops the outstanding changes, as the first of an epoch does."""
         self._applied = AppliedState(tree, sessions)
         self._nodes = tree.nodes
         self._quotas = quotas
@@ -258,8 +258,9 @@ class RequestPreparer:
         except AssertionError:
             raise
         except Exception:
-            # The decoder accepted invalid fields. No node has changed, because no transaction was built. Answer with an
-            # error: if the request stopped this leader, it would stop the next leader, too.
+            # The decoder accepted invalid fields. No change is recorded: no transaction was built, or a multi has
+            # rolled back its parts. Answer with an error: if the request stopped this leader, it would stop the next
+            # leader, too.
             return transactions.error(session, cxid, now_ms, ErrorCode.MARSHALLING_ERROR)
 
     def _begin(self, epoch: int) -> None:
@@ -403,8 +404,8 @@ class RequestPreparer:
         if sequential:
             path = f"{path}{cversion:010d}"
             name = path.rpartition("/")[2]
-        # The parent exists, so its path is valid, and only the last name must be checked. The exception is `//name`:
-        # its parent is the root, too.
+        # The parent exists, so its path is valid, and only the last name must be checked. The exception is `//name`,
+        # for which `rpartition` gives the root as parent.
         if (not name_is_valid(name) and path != ROOT) or path.startswith("//"):
             raise RequestFailed(ErrorCode.BAD_ARGUMENTS)
         if path.count("/") > self._settings.path_depth_max:
@@ -426,7 +427,8 @@ class RequestPreparer:
         current, zxid = self._current, self.zxid
         now_ms = current.now_ms
         if acl is not OPEN:
-            acl = acls.intern(acl)  # after all checks: a refused request leaves nothing in the cache
+            # After all checks, so that a refused create leaves nothing in the cache, unless it is part of a multi.
+            acl = acls.intern(acl)
         txn = transactions.create(op, current.session, current.cxid, now_ms, path, data, acl, owner, cversion)
         if owned_bytes:
             self._set_ephemeral_bytes(owner, owned_bytes)
@@ -683,7 +685,7 @@ class RequestPreparer:
         """Check whether this client may change the membership. The transaction itself changes nothing.
 
         The consensus decides memberships, with transactions of its own. When this transaction is applied, the client's
-        server submits the change to the consensus; `Store.configure` receives the outcome.
+        server submits the change to the consensus; `Store.configure` receives the new membership.
         """
         self._reconfigure(fields)
         node = self._look_up(CONFIG)

@@ -246,7 +246,7 @@ class Store:
     # -- the whole state ---------------------------------------------------------------------------
 
     def snapshot(self) -> StoreSnapshot:
-        """Return the state at this zxid. It may be iterated while later transactions are applied."""
+        """Return the present state. The snapshot may be iterated while later transactions are applied."""
         return self.open_snapshots.begin(self.tree, self.sessions, self.zxid, self.digest.value)
 
     def restore(self, chunks: Iterable[bytes]) -> None:
@@ -265,6 +265,6 @@ class Store:
         self._switch_to(tree, sessions, found)
 
     def deliver_missed(self) -> None:
-        """Send the events that watchers missed during `restore`."""
+        """Deliver the events that watchers missed because `restore` replaced the state."""
         missed, self._missed = self._missed, []
         missed_events.deliver(missed, self.watches, self.zxid)

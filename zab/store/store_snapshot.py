@@ -1,8 +1,8 @@
 """The whole state as chunks of bytes: exact at one zxid, and encoded while later transactions are applied.
 
-A snapshot starts with a copy of the list of paths. The consumer of the chunks looks up the nodes later, perhaps in
-another thread. A mark in the tree keeps the old version of each node that is replaced or deleted after the start. So
-the node of a path at the start is in the mark, or, if it has not changed, still in the tree.
+A new `StoreSnapshot` copies the list of paths. Its iteration looks up the nodes later, perhaps in another thread. A
+mark in the tree keeps the old version of each node that is replaced or deleted after the start. So the node of a path
+at the start is in the mark, or, if it has not changed, still in the tree.
 
     chunk 0    [version, zxid, secret, [(session, timeout_ms, server), ...]]
     chunk 1..  [[acl, ...], [node, ...]]     ACLs that no earlier chunk contains, then nodes
@@ -200,7 +200,7 @@ def _read(chunks: Iterator[bytes]) -> tuple[Tree, SessionTable, int, int]:
         count += len(second)
         load = tree.load
         for path, data, number, czxid, ctime, mzxid, pzxid, mtime, version, cversion, aversion, owner in second:
-            # Many numbers are equal and stay in memory for long, so let equal numbers share one object.
+            # In most nodes the three zxids are equal, and so are the two times: let equal numbers share one object.
             load(path, (
                 data, lists[number], czxid, czxid + mzxid if mzxid else czxid, ctime, ctime + mtime if mtime else ctime,
                 version, cversion, aversion, owner, czxid + pzxid if pzxid else czxid, 0,

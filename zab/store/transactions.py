@@ -39,7 +39,7 @@ CHECKPOINT: Final = 0x71
 """The type of a prefix before a whole transaction: the leader's digest at an earlier zxid."""
 
 HEAD: Final = Struct(">Bqiq")
-"""type, session, cxid, time: the beginning of every transaction"""
+"""type, session, cxid, time in ms: the beginning of every transaction"""
 SET_DATA_HEAD: Final = Struct(">BqiqiIi")
 """..., version, bytes of path, bytes of data (-1: null)"""
 CREATE_HEAD: Final = Struct(">BqiqiqIiI")
@@ -51,7 +51,7 @@ CHECK_HEAD: Final = Struct(">Bqiqi")
 SERVER_HEAD: Final = Struct(">Bqiqq")
 """..., server"""
 CREATE_SESSION_HEAD: Final = Struct(">Bqiqiq")
-"""..., timeout, server"""
+"""..., timeout in ms, server"""
 FAILED_MULTI_HEAD: Final = Struct(">BqiqIIi")
 """..., number of operations, index of the failed one, its error code"""
 CHECKPOINT_HEAD: Final = Struct(">BqQ")

@@ -73,9 +73,9 @@ class Tree:
     ) -> Znode | ErrorCode:  # fmt: skip
         """Create a node and return it; return `NODE_EXISTS` if it exists, `NO_NODE` if its parent does not.
 
-        `parent_cversion` counts this child already. The rule for a replay over a newer state is that of ZooKeeper's
-        DataTree.createNode: the parent gets a new `cversion` and `pzxid` if its `cversion` grows or wraps around, even
-        if the node exists already. An existing node gets the ACL, and keeps its data.
+        `parent_cversion` counts this child already. In a replay over a newer state, the parent gets a new `cversion`
+        and `pzxid` only if its `cversion` grows or wraps around, but also if the node exists already. An existing node
+        gets the ACL, and keeps its data.
         """
         nodes = self.nodes
         parent = nodes.get(parent_path)
@@ -211,7 +211,7 @@ class Tree:
     def measure(self, path: str) -> tuple[int, int]:
         """Return the number of nodes in the subtree at `path` and the bytes of their data; (0, 0) if there is no node.
 
-        This is three times as fast as `walk`.
+        This is twice as fast as `walk` if most nodes are leaves.
         """
         nodes, children = self.nodes, self.children
         top = nodes.get(path)

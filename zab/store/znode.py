@@ -1,7 +1,7 @@
 """The fields of a znode, and the stat that clients receive.
 
-A node is a plain tuple: a change replaces it. The cyclic collector untracks a tuple of numbers, bytes and an ACL at its
-first visit, so it does not walk a million nodes in each pass.
+A node is a plain tuple; a change replaces it. The cyclic collector soon untracks a plain tuple of numbers, bytes and an
+ACL, so its later passes do not walk a million nodes.
 """
 
 from __future__ import annotations

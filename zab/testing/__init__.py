@@ -5,13 +5,14 @@
     async def test_application() -> None:
         async with open_memory_store(servers=3) as store, store.session() as session:
             ...                                             # run the application with this session
-            await store.kill(await store.wait_leader())     # and with this fault
+            await store.kill(await store.wait_leader())     # then inject a fault
 
 The servers, the client and the sessions are the real ones. Only the disk and the network are in memory: there are no
-threads, files and sockets. So the store runs on any clock of Trio, and quickly under `trio.testing.MockClock`.
+threads, files and sockets. So the store runs on any clock of Trio. Under a `trio.testing.MockClock` with
+`autojump_threshold=0`, a timeout costs no real time.
 
 pytest finds the fixtures `zab_store` and `zab_ensemble` by itself: see `zab.testing.pytest_plugin`. Names are loaded
-when they are first used, so the plugin costs nothing in tests that do not use it.
+when they are first used, so the plugin costs little in tests that do not use it.
 """
 
 from __future__ import annotations

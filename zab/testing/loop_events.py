@@ -21,7 +21,7 @@ class PromptTiming:
 
 
 class LoopEvents:
-    """Calls events when they are due; those that are due already, within `push`. There is no trace."""
+    """Calls each event when it is due, or within `push` if it is due already. Keeps no trace."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoopWriter(Writer):
-    """A writer without a thread. Virtual time cannot run ahead of its writes, because no task waits for one."""
+    """A writer without a thread. It writes within `put`, so virtual time cannot jump while a write is pending."""
 
     def put(self, writes: Sequence[Write]) -> bool:
         self._perform(writes, sum(len(write.batch.body) for write in writes if isinstance(write, Append)))

@@ -13,7 +13,7 @@ from zab.net.memory_network import MemoryNetwork
 
 
 class ClientHost:
-    """The computer of one client. Its number is negative, as the memory network wants it."""
+    """The host of one client. Its `id` is negative: in the memory network, positive ids are servers."""
 
     dead = False
 

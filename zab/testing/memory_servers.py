@@ -28,7 +28,7 @@ from zab.testing.loop_writer import LoopWriter
 CLIENT_PORT: Final = 2181
 STORAGE: Final = StorageSettings(preallocate=False)
 CLIENT_PORTS: Final = ClientPortSettings(connections_per_host_max=0)
-"""All clients have the same address here, so no limit per address applies."""
+"""The default: no limit per address, because all clients have the same address here."""
 
 
 class MemoryStoreOptions(TypedDict, total=False):

@@ -39,9 +39,10 @@ class MemoryStore:
             await store.kill(await store.wait_leader())
             await session.set("/app", b"written under the next leader")
 
-    Servers have the numbers 1, 2 and so on. Every call belongs into the loop of `trio.run` that opened the store, and
-    raises `zab.LocalProtocolError` elsewhere, after the end of the block, for a server that does not exist, or if it
-    would wait for ever because a `trio.testing.MockClock` stands still.
+    Servers have the numbers 1, 2 and so on. Every method must be called in the `trio.run` that opened the store, and
+    before the end of the block; otherwise it raises `zab.LocalProtocolError`. So does a call for a server that does not
+    exist. `wait_leader`, `expire` and `resume` also raise it if they would wait for ever because a
+    `trio.testing.MockClock` stands still.
     """
 
     def __init__(self, servers: int, seed: int, options: MemoryStoreOptions, nursery: trio.Nursery) -> None:
@@ -107,14 +108,14 @@ class MemoryStore:
 
     @property
     def sessions(self) -> tuple[Session, ...]:
-        """The sessions of `session` and `connect` whose blocks last, in the order in which they were opened."""
+        """The sessions of `session` and `connect` whose blocks have not ended, in the order of their opening."""
         return tuple(self._clients)
 
     async def expire(self, session: Session) -> None:
         """End a session as if it had expired: its ephemeral nodes are deleted, and its state becomes EXPIRED.
 
-        Return when both is done. A session that is suspended learns of its end only when it is resumed. The call waits
-        while there is no leader.
+        Return when both are done. A session that `suspend` cut off learns of its end only after `resume`, so for such a
+        session the call returns when the nodes are deleted. The call waits while there is no leader.
         """
         self._check("expire")
         if session.over is not None:
@@ -135,7 +136,9 @@ class MemoryStore:
             if session.id not in sessions.table:
                 if session in self._clients:
                     return  # it has expired, and its client has not received this yet
-                raise LocalProtocolError(f"session {session.id:#x} is not in this store: it belongs to another one")
+                raise LocalProtocolError(
+                    f"session {session.id:#x} is not in this store: it has expired, or belongs to another store"
+                )
             closed = Waiter()
             sessions.close(session.id, closed.done)
             try:
@@ -145,10 +148,11 @@ class MemoryStore:
             return
 
     async def suspend(self, session: Session) -> None:
-        """Cut the connection of a session, and let it open no other one until `resume`. Return when it is SUSPENDED.
+        """Cut the connection of a session, and let it open no other one until `resume`.
 
-        If this lasts for the session's timeout, the store expires the session. Raise `zab.LocalProtocolError` for a
-        session that `session` or `connect` of this store has not opened, or whose block has ended.
+        Return when the session is SUSPENDED, or over. If it stays cut off for its timeout, the store expires it. Raise
+        `zab.LocalProtocolError` for a session that `session` or `connect` of this store has not opened, or whose block
+        has ended.
         """
         client = self._client_of("suspend", session)
         client.cut_off()
@@ -178,7 +182,7 @@ class MemoryStore:
     # -- servers -----------------------------------------------------------------------------------
 
     def server(self, server: int = 1) -> StoreServer:
-        """Return a running server, as `zab.open_store` returns it. `server.session()` is a session without connection.
+        """Return a running server, as `zab.open_store` returns it. Its sessions are in-process: they use no connection.
 
         Raise `zab.LocalProtocolError` if the server is down. After a restart, call this method again.
         """
@@ -189,7 +193,10 @@ class MemoryStore:
 
     @property
     def leader(self) -> int | None:
-        """The server that leads and has a connection with a quorum; None if there is none. A single server leads."""
+        """The number of the server that leads and reaches a quorum; None if there is none.
+
+        A store of one server has a leader while that server serves.
+        """
         for sid, server in self._servers.items():
             if server.leading and self._reaches_quorum(sid):
                 return sid
@@ -238,7 +245,8 @@ class MemoryStore:
     def partition(self, *servers: int) -> None:
         """Cut these servers off from the others, until `heal`. Earlier partitions stay; clients reach all servers.
 
-        Connections do not break at once: data wait. A leader without a quorum resigns after `Settings.sync_ms`.
+        Data sent across the partition waits. If the partition lasts, each connection across it breaks within 10 s. A
+        leader without a quorum resigns after about `Settings.sync_ms`, or earlier if its connections break first.
         """
         self._check("partition")
         self._partitions.cut_off({self._server("partition", server).id for server in servers})
@@ -287,7 +295,7 @@ class MemoryStore:
 
 
 class _OpeningStore(AbstractAsyncContextManager[MemoryStore]):
-    """What `open_memory_store` returns: it opens at `async with`, once, and explains other uses."""
+    """The result of `open_memory_store`. It opens the store at `async with`, once; other uses raise an explanation."""
 
     def __init__(self, servers: int, seed: int, options: MemoryStoreOptions) -> None:
         self._arguments = servers, seed, options
@@ -337,8 +345,8 @@ def open_memory_store(
     """Open a store in memory for as long as the block lasts.
 
         servers       the number of its servers: 1, as in `zab.open_store("data")`, or an ensemble of 2 or more
-        seed          determines everything that is random in the servers, the network and the client, such as the times
-                      of elections. Trio itself runs ready tasks in a random order
+        seed          the seed of the random choices of the servers, the network and the client, such as the times of
+                      elections. Trio itself runs ready tasks in a random order
         settings      times and limits of the consensus: `zab.Settings`
         limits        limits of the servers' queues and requests: `zab.Limits`
         store         settings of the store: `zab.StoreSettings`
@@ -347,8 +355,8 @@ def open_memory_store(
     The block begins when there is a leader and all servers serve. The end of the block stops the servers. If a server
     fails, the block is cancelled, and the server's error is raised.
 
-    Raise `zab.LocalProtocolError` outside of Trio, or under a `trio.testing.MockClock` that stands still although the
-    election needs time.
+    Raise `zab.LocalProtocolError` for fewer than 1 server, outside of Trio, or under a `trio.testing.MockClock` that
+    stands still although the election needs time.
     """
     check_names("open_memory_store", options, ["servers", "seed", *MemoryStoreOptions.__annotations__])
     for name, number, least in (("servers", servers, 1), ("seed", seed, None)):
@@ -362,7 +370,8 @@ def open_memory_store(
 class OpenMemoryStore(Protocol):
     """The type of the fixtures `zab_store` and `zab_ensemble`: `open_memory_store` with other defaults.
 
-    The number of servers is 1 or 3, and the seed follows from the name of the test and the option `--zab-seed`.
+    The default number of servers is 1 for `zab_store` and 3 for `zab_ensemble`. The default seed is that of the option
+    `--zab-seed`; without the option, it follows from the name of the test.
     """
 
     def __call__(

@@ -30,7 +30,7 @@ def check_trio(what: str) -> None:
 
 @asynccontextmanager
 async def clock_must_move(what: str) -> AsyncIterator[None]:
-    """Raise `LocalProtocolError` in the block if it waits while a mock clock stands still and no task may move it.
+    """Raise `LocalProtocolError` from the block if all tasks wait, so that none can move a mock clock that is stopped.
 
     `what` completes the sentence "nothing can ...".
     """

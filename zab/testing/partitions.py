@@ -1,4 +1,4 @@
-"""The partitions of a memory network that a test has made between numbered hosts."""
+"""The partitions that a test makes between the numbered hosts of a memory network."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from zab.net.memory_network import MemoryNetwork
 
 
 class Partitions:
-    """Cuts hosts off from each other until `heal`. Connections do not break at once: data wait."""
+    """Cuts hosts off from others until `heal`. Data between them waits; if that lasts, their connections break."""
 
     def __init__(self, network: MemoryNetwork, hosts: Collection[int], kind: str, larger: str) -> None:
-        """`kind` is the kind of the hosts in messages, such as "server". `larger` opens more of them than one."""
+        """`kind` is the word for a host in messages, such as "server". `larger` is the call that opens three hosts."""
         self._network = network
         self._hosts = hosts
         self._kind = kind

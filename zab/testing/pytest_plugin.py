@@ -11,8 +11,8 @@
         trio.run(main, clock=MockClock(autojump_threshold=0))
 
 A fixture returns a function that opens stores, not an open store: pytest makes fixtures outside of Trio, and a store
-belongs to the Trio loop of the test. pytest finds the plugin by itself if zab is installed. It loads zab only in tests
-that use a fixture.
+belongs to the Trio loop of the test. pytest finds the plugin by itself if zab is installed. The plugin imports the
+servers and the client only in tests that use a fixture.
 """
 
 from __future__ import annotations

@@ -11,5 +11,6 @@
 
 Decoders check the bytes that they read. Malformed bytes of a connection, a certificate or a key store raise
 `WireError`; a request of a client that cannot be decoded becomes a `RejectedRequest`; damaged logs, snapshots and
-epoch files of ZooKeeper raise `DamagedError`. The formats of our own log and snapshots are in `zab.storage`.
+epoch files of ZooKeeper raise `DamagedError`; a bad line of a dynamic configuration file raises `ConfigError`. The
+formats of our own log and snapshots are in `zab.storage`.
 """

@@ -1,9 +1,8 @@
 """The subject and the validity of a certificate, read by the library `cryptography`.
 
 ZooKeeper compares identities of the scheme x509 letter by letter, so a subject must be written exactly as Java's
-`X500Principal.getName` writes it. Where RFC 2253 leaves a choice, this module follows Java: a few attribute types have
-names, all others are a number with a hexadecimal value; the last attribute comes first; text of every kind is decoded
-as UTF-8.
+`X500Principal.getName` writes it: the last RDN comes first; nine attribute types have names; the other types are
+numbers, with the value in hexadecimal; text of every kind is decoded as UTF-8.
 """
 
 from __future__ import annotations

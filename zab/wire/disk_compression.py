@@ -17,7 +17,7 @@ from zab.wire.disk_source import Source
 
 CHUNK_BYTES: Final = 1 << 16
 SNAPPY_BLOCK_BYTES_MAX: Final = 1 << 24
-"""The maximum size of a decompressed block. A block that announces more counts as damage: ZooKeeper's have 32 KiB."""
+"""The maximum size of a decompressed block. A larger one counts as damage: ZooKeeper's have at most 32 KiB."""
 
 _SNAPPY_MAGIC: Final = b"\x82SNAPPY\0"
 _SNAPPY_HEAD_BYTES: Final = 16

@@ -63,7 +63,7 @@ class LogReader:
                 self.torn = checksum != 0 or not source.only_zeros_behind()
                 return
             if length < HEAD.size:
-                raise DamagedError(f"at byte {self.end}: a record of length {length}: at least {HEAD.size} are needed")
+                raise DamagedError(f"at byte {self.end}: a record of {length} bytes: at least {HEAD.size} are needed")
             record = source.take(length + 1)
             if len(record) <= length or not record.endswith(_END):
                 self.torn = True

@@ -3,8 +3,8 @@
     header, sessions, ACLs, nodes, checksum [, digest, checksum] [, zxid, checksum]
 
 A checksum is the Adler-32 of everything before it. Only the length of the rest tells which of the last two sections are
-present. ZooKeeper takes a snapshot while the tree changes: it holds the state as of the zxid in its *name*, and
-possibly parts of later changes. Replaying the log from that zxid completes it.
+present. ZooKeeper takes a snapshot while the tree changes. So the file holds the state as of the zxid in its *name*,
+and possibly parts of later changes. Replaying the log after that zxid completes these changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSION: Final = 2
 _FILE_HEAD_BYTES: Final = _FILE_HEAD.pack(MAGIC, VERSION, -1)
 _NODES_END: Final = text("/")
 TAIL: Final = _NODES_END
-"""The last bytes of every complete file."""
+"""The last bytes of every complete, uncompressed file."""
 FILE_BYTES_MIN: Final = 10
 CHUNK_BYTES: Final = 1 << 16
 
@@ -180,7 +180,10 @@ class SnapshotReader:
 
 
 def _decode_node(data: bytes, at: int) -> tuple[FileNode | None, int]:
-    """Return a node, or None at the end mark. If the stat, the last field, can be read, all fields are present."""
+    """Return a node, or None at the end mark, and the offset of its end.
+
+    All fields are present if the last one, the stat, can be read.
+    """
     (length,) = INT.unpack_from(data, at)
     start = at + 4
     stop = start + length

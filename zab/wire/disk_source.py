@@ -13,7 +13,7 @@ from typing import Final
 from zab.core.errors import DamagedError
 
 RECORD_BYTES_MAX: Final = 64 << 20
-"""The maximum length of a record, 64 times the default of `jute.maxbuffer`. A longer one counts as damage."""
+"""The maximum length of a record in bytes, about 64 times the default of `jute.maxbuffer`. A longer one is damage."""
 
 
 class Source:

@@ -1,8 +1,8 @@
 """Convert a ZooKeeper data directory into a state of our store, and back.
 
 Import: a snapshot becomes chunks for `Store.restore`, then the log is replayed. ZooKeeper's snapshots contain parts of
-the changes made while they were written, so only the replay completes them. The digest in a transaction tells whether
-the result is correct.
+the changes made while they were written, so only the replay completes them. If the log records digests, the last one
+tells whether the result is correct.
 
 Export: one snapshot holds everything; no log is needed.
 """
@@ -54,8 +54,8 @@ class Arrival:
 def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
     """Convert a snapshot file, or raise `DamagedError`. The replay begins after `zxid`, the zxid in the file's name.
 
-    ZooKeeper derives a session's password from its id alone. Ours also depend on `secret`, so the clients of imported
-    sessions cannot attach to them.
+    ZooKeeper derives a session's password from the session's id alone. Our passwords also depend on `secret`, so the
+    clients of imported sessions cannot attach to these sessions.
     """
     tree = Tree.blank()
     without_acl: list[str] = []
@@ -158,7 +158,10 @@ def _translated(kind: int, fields: tuple[object, ...], txn: FileTxn, tree: Tree)
 
 
 def _is_changeable(kind: int, path: str) -> bool:
-    """Return whether this operation is possible on the path. The store checks this in `prepare`, not in `apply`."""
+    """Return whether the path is valid, and may be deleted if this operation deletes it.
+
+    The store checks this in `prepare`, which a replay does not call.
+    """
     return is_valid(path) and not (kind in (Op.DELETE, Op.DELETE_CONTAINER) and path in UNDELETABLE)
 
 

@@ -1,7 +1,7 @@
 """The type and range of each field of a message, checked once, when it is unpacked.
 
-A `Kind` is a pair of functions. Packing trusts the caller. Unpacking checks everything but the body of a batch, and
-raises `ValueError`, which `zab.wire.peer.decode` turns into the `WireError` that ends the link.
+A `Kind` is a pair of functions. Packing trusts the caller. Unpacking checks everything but the transactions in a batch,
+and raises `ValueError`, which `zab.wire.peer.decode` turns into the `WireError` that ends the link.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A receive returns any number of bytes: half a frame, or a hundred frames. One `f
 because its caller handles many messages at once faster than one by one.
 
 `FrameReader` splits the streams of links between servers, of the controller's command channel and of the connections
-of brokers (`replica.wire.framing`). The client protocol has the same framing and headers of its own, read in one step
-(`zab.wire.client.client_frames`). Both share `PartialFrame`.
+of brokers (`replica.wire.framing`). The client protocol has the same framing, but its readers read the length and the
+header of a message in one step (`zab.wire.client.client_frames`). All readers derive from `PartialFrame`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class PartialFrame:
         """The maximum length of a frame, not counting the four bytes of length. It may be raised after a login."""
         self._bytes_min = frame_bytes_min
         self._held = bytearray()
-        """The received bytes of the partial frame. Between two calls, fewer bytes than the whole frame."""
+        """The received bytes of the partial frame. Between two calls it lacks bytes, unless its length is forbidden."""
         self._needed = HEADER_BYTES
         """The size that `_held` must have before the frame, or at least its length, can be read."""
 

@@ -1,7 +1,7 @@
 """Java's own format of key stores, JKS: keys with their certificates, and trusted certificates.
 
-Operators of ZooKeeper have such files, and the library `cryptography` does not read them. JKS protects keys weakly: PEM
-and PKCS#12 are better. Since Java 9 `keytool` writes PKCS#12, also into files named `.jks`.
+Operators of ZooKeeper have such files, and the library `cryptography` does not read them. JKS protects keys weakly;
+PKCS#12 protects them better. Since Java 9, `keytool` writes PKCS#12 by default, even into files named `.jks`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def decode_jks(data: bytes, password: str) -> Jks:
     version, count = reader.number(), reader.number()
     if version not in (1, 2) or not 0 <= count <= ENTRIES_MAX:
         raise WireError(
-            f"the key store has version {version} and {count} entries, not version 1 or 2 and at most {ENTRIES_MAX}"
+            f"the key store has version {version} and {count} entries: version 1 or 2, and 0 to {ENTRIES_MAX} entries, "
+            "can be read"
         )
     keys: list[KeyEntry] = []
     trusted: list[bytes] = []
@@ -120,8 +121,9 @@ def decode_jks(data: bytes, password: str) -> Jks:
 def _decrypt_key(protected: bytes, secret: bytes) -> bytes:
     """Return the decrypted key.
 
-    The key is XORed with a stream of SHA-1 digests, each made from the password and the digest before it. A SHA-1
-    digest of the password and the key follows, which reveals a wrong password or a change.
+    The key is XORed with a stream of SHA-1 digests. Each is made from the password and the digest before it, the first
+    from the password and a salt. A SHA-1 digest of the password and the key follows: it reveals a wrong password or a
+    change.
     """
     content = _der_content(protected, _SEQUENCE)
     if not content.startswith(_SUNS_PROTECTION):

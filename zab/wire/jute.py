@@ -48,8 +48,9 @@ UTF-16.
 def lenient(raw: bytes) -> str:
     """Decode text that is not valid UTF-8.
 
-    Java's writer encodes the two surrogates of a character separately (CESU-8); they are joined. Every other mistake
-    becomes U+FFFD, as in Java's reader, so the result can always be encoded again.
+    Java's writer encodes the two surrogates of a character separately (CESU-8); they are joined. A lone surrogate
+    becomes U+FFFD. If the text has any other mistake, all its invalid bytes become U+FFFD, surrogates included. So the
+    result can always be encoded again.
 
     Python's error handlers are called for each surrogate, which would take a fifth of a second or more for a request of
     a megabyte. So all surrogates are found and joined in one step.
@@ -203,7 +204,7 @@ class Reader:
                 at = start + unpack(data, at)[0]
                 if not start <= at <= end:
                     raise WireError(
-                        f"at byte {start - 4}: a text has the length {at - start}, but {end - start} bytes remain"
+                        f"at byte {start - 4}: {at - start} is not a valid length of a text: {end - start} bytes remain"
                     )
                 found.append(text_of(data[start:at]))
         except struct.error:

@@ -61,7 +61,7 @@ REQUESTS_MAX: Final = 16_384
 REASON_CHARS_MAX: Final = 2_000
 SERVERS_MAX: Final = 1_000
 ENVELOPE_BYTES_MAX: Final = 64
-"""An upper bound for the bytes of a frame other than its body: requests, refusals, transactions or chunk."""
+"""An upper bound for the bytes of a frame without its requests, refusals, transactions or chunk."""
 ITEM_BYTES_MAX: Final = 5
 """The size of the largest header that msgpack puts before a bytes value."""
 

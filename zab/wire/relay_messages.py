@@ -85,7 +85,10 @@ class Refusals:
 
 @frozen
 class CatchUpPoint:
-    """Reply to `CatchUpRequest`. The requests of earlier links are in the log at or before `zxid`, or lost for ever."""
+    """Reply to `CatchUpRequest`.
+
+    A request that the member sent over an earlier link is in the log at or before `zxid`, or lost for ever.
+    """
 
     number: int
     zxid: Zxid
@@ -93,7 +96,10 @@ class CatchUpPoint:
 
 @frozen
 class ReconfigureReply:
-    """The change is in the log at `zxid`. If it was refused, `zxid` is None, `error` the kind and `reason` the text."""
+    """The leader has proposed the change at `zxid`, or refused it: then `zxid` is None.
+
+    `error` is the name of the error's class, `reason` its text; both are empty if the change was proposed.
+    """
 
     number: int
     zxid: Zxid | None

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from harness.faults import Timing
 from harness.worlds.common import Common
-from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message, Notification, Reachable
+from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message, Notification, Reachable, SnapChunk
 from zab.core.zxid import ServerId
 
 
@@ -132,6 +132,7 @@ class Network:
         self.double = timing.double_percent / 100
         self._late = timing.late_percent / 100
         self.messages = 0
+        """The number of messages sent so far, without the chunks of snapshots: settings determine how many they are."""
         self.slower = 1
         self.reordering: list[tuple[int, int]] = []
         """The percentage of notifications that are delayed, and their delay in microseconds, for each fault."""
@@ -288,7 +289,8 @@ class Network:
         """Send a message. Return False if this end is not open: then the message is lost, as with a socket."""
         if end is None or not end.open:
             return False
-        self.messages += 1
+        if type(message) is not SnapChunk:
+            self.messages += 1
         self._pass(end, message)
         return True
 

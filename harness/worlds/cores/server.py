@@ -552,7 +552,7 @@ class Server:
         self.world.counted("log")
         try:
             for batch in self.storage.read_log(message.after, message.until):
-                self._send(to, messages.Inform(batch) if message.inform else messages.Propose(batch))
+                self._send(to, messages.Propose(batch))
         except Purged:
             self._cut_off(to)
         except StorageError as error:

@@ -183,5 +183,5 @@ def _check(brokers: int, partitions: int, factor: int) -> None:
         raise InvalidReplicationFactor(f"a replication factor of {factor}: at least one replica is needed")
     if factor > brokers:
         raise InvalidReplicationFactor(
-            f"a replication factor of {factor} needs {factor} live brokers, but there are {brokers}"
+            f"a replication factor of {factor} needs {factor} available brokers, but there are {brokers}"
         )

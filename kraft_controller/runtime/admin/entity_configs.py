@@ -70,7 +70,12 @@ def _written(kind: str, name: str | None) -> str:
         raise NoSuchEntity(f"{kind}: the name is empty")
     if kind == "topics" and (wrong := wrong_with_name(name)) is not None:
         raise NoSuchEntity(wrong)
-    return quote(name, safe="").replace("~", "%7E") if kind in ("clients", "users") else name
+    return quoted(name) if kind in ("clients", "users") else name
+
+
+def quoted(name: str) -> str:
+    """Return the name of a user or client for the path, quoted as by Kafka's `Sanitizer`."""
+    return quote(name, safe="").replace("~", "%7E")
 
 
 async def read_config(session: zab.Session, entity: Entity) -> dict[str, str]:

@@ -66,13 +66,11 @@ Record: TypeAlias = OffsetRecord | GroupRecord
 class GroupAppend:
     """A request to write records to a partition of the offsets topic as one batch.
 
-    Call `appended` when they are committed, or the write has failed. Write only as the leader of the partition, in this
-    leader epoch or a later one.
+    Call `appended` when they are committed, or the write has failed. Write only as the leader of the partition.
     """
 
     id: AppendId
     partition: int
-    epoch: int
     records: tuple[Record, ...]
     now_ms: int
     producer: tuple[int, int] | None = None

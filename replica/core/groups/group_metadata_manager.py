@@ -70,9 +70,7 @@ class GroupMetadataManager:
         """Write records of a group. `producer`: id and epoch of a transactional producer."""
         partition = group.partition
         ident = self._topic.write(partition, done)
-        self._outbox.appends.append(
-            GroupAppend(ident, partition, self._topic.epochs[partition], records, now, producer)
-        )
+        self._outbox.appends.append(GroupAppend(ident, partition, records, now, producer))
 
     # -- loading -------------------------------------------------------------------------------------------
 

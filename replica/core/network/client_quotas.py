@@ -16,7 +16,13 @@ from typing import Final
 
 from attrs import define, frozen
 
-DEFAULT: Final = "<default>"
+
+class _Default(Enum):
+    DEFAULT = "<default>"
+
+
+DEFAULT: Final = _Default.DEFAULT
+"""Stands for each user or client id without a quota of its own. It is no string: a user may have any name."""
 
 
 class QuotaType(Enum):
@@ -34,7 +40,8 @@ class QuotaClient:
     client: str
 
 
-Entity = tuple[str | None, str | None]
+Name = str | _Default | None
+Entity = tuple[Name, Name]
 """User and client id of a quota. None: all users or client ids share the rate. `DEFAULT`: each has the rate for
 itself."""
 
@@ -82,7 +89,7 @@ class ClientQuotaManager:
         self._rates: dict[Entity, Mapping[QuotaType, float]] = {}
         self._debts: dict[tuple[QuotaType, Entity], _Debt] = {}
 
-    def update(self, user: str | None, client: str | None, rates: Mapping[QuotaType, float]) -> None:
+    def update(self, user: Name, client: Name, rates: Mapping[QuotaType, float]) -> None:
         """Set the rates of an entity; an empty mapping removes them. The recorded use is kept."""
         if rates:
             self._rates[user, client] = dict(rates)

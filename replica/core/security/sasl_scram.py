@@ -6,9 +6,9 @@ this password. The password is not sent.
     c=biws,r=fy1Q7,p=...                  client: a proof over all messages, keyed by the salted password
     v=...                                 server: a proof over the same messages
 
-An unknown user name gets a salt, too, the same one each time, with the minimum of iterations, and fails only at the
-client's last message. So the messages do not reveal whether a name exists, unless its credential has more iterations or
-a salt of another length.
+An unknown user name gets a salt, too, the same one each time, with the number of iterations that most users have, and
+fails only at the client's last message. So the messages do not reveal whether a name exists, unless its credential has
+another number of iterations or a salt of another length.
 """
 
 from __future__ import annotations
@@ -52,15 +52,19 @@ class ScramExchange:
 
     nonce   a fresh random value for this exchange
     secret  the cluster's secret, from which the salts of unknown names are derived
+    usual   the number of iterations for unknown names
     """
 
-    def __init__(self, mechanism: Mechanism, find: Find, nonce: str, secret: bytes) -> None:
+    def __init__(
+        self, mechanism: Mechanism, find: Find, nonce: str, secret: bytes, usual: int = ITERATIONS_MIN
+    ) -> None:
         self.done = False
         self.name = ""
         self._mechanism = mechanism
         self._find = find
         self._nonce = nonce
         self._secret = secret
+        self._usual = usual
         self._credential: Credential | None = None
         self._known = False
         self._head = b""
@@ -92,7 +96,7 @@ class ScramExchange:
     def _stand_in(self, name: str) -> Credential:
         """Return a credential for an unknown user name. `_final` refuses every proof for it."""
         made = self._mechanism.hmac(self._secret, f"{self._mechanism.value} {name}".encode())
-        return Credential(made[:20], made, made, ITERATIONS_MIN)
+        return Credential(made[:20], made, made, self._usual)
 
     def _final(self, text: str) -> str:
         found = _required(_CLIENT_FINAL.fullmatch(text), "its last message")

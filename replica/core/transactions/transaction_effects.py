@@ -45,13 +45,11 @@ class TxnRecord:
 class TransactionAppend:
     """A request to write a record to a partition of the transactions topic.
 
-    Call `appended` when it is committed, or the write has failed. Write only as the leader of the partition, in this
-    leader epoch or a later one.
+    Call `appended` when it is committed, or the write has failed. Write only as the leader of the partition.
     """
 
     id: AppendId
     partition: int
-    epoch: int
     record: TxnRecord
     now_ms: int
     timeout_ms: int

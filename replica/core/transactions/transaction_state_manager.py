@@ -101,8 +101,7 @@ class TransactionStateManager:
         ident = self._topic.write(partition, finished)
         timeout_ms = max(transaction.now.timeout_ms, self._settings.write_ms)
         record = TxnRecord(transaction.id, saved)
-        epoch = self._topic.epochs[partition]
-        self._outbox.appends.append(TransactionAppend(ident, partition, epoch, record, now, timeout_ms))
+        self._outbox.appends.append(TransactionAppend(ident, partition, record, now, timeout_ms))
 
 
 _CLIENT_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {

@@ -24,6 +24,7 @@ class BrokerOperatorPort:
 
     def __init__(self, broker: Broker, settings: AdminSettings) -> None:
         self._broker = broker
+        self._metrics_path = settings.metrics_path
         self._sampler = BrokerSampler(broker)
         sources, _ = of_candidate(lambda: broker.parts.membership.controller)
         every: list[Source] = [
@@ -47,10 +48,10 @@ class BrokerOperatorPort:
                 yield from (listener.host, listener.advertised_host)
 
     def _page(self) -> AdminReply:
-        return html(broker_page.whole(overview(self._broker), self._sampler.samples))
+        return html(broker_page.whole(overview(self._broker), self._sampler.samples, self._metrics_path))
 
     def _main(self) -> AdminReply:
-        return html(broker_page.main(overview(self._broker), self._sampler.samples).encode())
+        return html(broker_page.main(overview(self._broker), self._sampler.samples, self._metrics_path).encode())
 
     def _json(self) -> AdminReply:
         return AdminReply(json.dumps(overview(self._broker)).encode() + b"\n", JSON)

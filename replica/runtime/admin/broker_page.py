@@ -29,14 +29,14 @@ SHOWN_MAX: Final = 200
 """The maximum number of rows in the tables of topics and of groups. The page counts the rest."""
 
 
-def whole(state: Overview, samples: Sequence[BrokerSample]) -> bytes:
-    return framed(f"{SIGNS[state['health']]} broker {state['broker']}", main(state, samples))
+def whole(state: Overview, samples: Sequence[BrokerSample], metrics_path: str) -> bytes:
+    return framed(f"{SIGNS[state['health']]} broker {state['broker']}", main(state, samples, metrics_path))
 
 
-def main(state: Overview, samples: Sequence[BrokerSample]) -> str:
+def main(state: Overview, samples: Sequence[BrokerSample], metrics_path: str) -> str:
     warned = warnings([escape(each) for each in state["warnings"]])
     parts = [_head(state), warned, _brokers(state), _troubled(state), _topics(state), _groups(state), _samples(samples)]
-    return "".join([*parts, _foot(state)])
+    return "".join([*parts, _foot(state, metrics_path)])
 
 
 def _head(state: Overview) -> str:
@@ -149,11 +149,11 @@ def _samples(samples: Sequence[BrokerSample]) -> str:
     )
 
 
-def _foot(state: Overview) -> str:
+def _foot(state: Overview, metrics_path: str) -> str:
     directories = (f"{escape(each['path'])}{' (failed)' if each['failed'] else ''}" for each in state["directories"])
     places = ", ".join(directories)
     where = f"Broker {state['broker']} of cluster {escape(state['cluster'])}, logs in {places}."
-    return footer(where, "health", state["now_ms"])
+    return footer(where, {"metrics": metrics_path, "health": "/health"}, state["now_ms"])
 
 
 def _trouble(count: int) -> str:

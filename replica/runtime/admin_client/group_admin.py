@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from attrs import field, frozen
 
@@ -33,6 +33,7 @@ from replica.wire.schemas.group_schemas import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetFetchRequest,
+    OffsetFetchResponse,
 )
 
 EARLIEST: Final = -2
@@ -88,23 +89,41 @@ class GroupDescription:
 
 async def list_groups(client: Client, states: Iterable[str] = ()) -> list[GroupSummary]:
     """Return the groups of all brokers: each broker lists only the groups that it coordinates."""
-    wanted = list(states)
-    [topic] = (await client.patiently(lambda: client.metadata([OFFSETS_TOPIC]))).topics
+    have_topic = await have_coordinators(client)
     found = []
     for broker in client.brokers:
-
-        async def once(broker: int = broker) -> ListGroupsResponse:
-            reply = await client.ask_broker(broker, LIST_GROUPS, ListGroupsRequest(states_filter=wanted))
-            if topic.partitions or reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                raise_for(reply.error_code, f"groups of broker {broker}")
-            return reply
-
-        reply = await client.patiently(once)
-        found += [GroupSummary(each.group_id, each.group_state, each.protocol_type, broker) for each in reply.groups]
+        found += await groups_of(client, broker, states, have_topic=have_topic)
     return sorted(found, key=lambda summary: summary.group)
 
 
-async def describe(client: Client, group: str) -> GroupDescription:
+async def have_coordinators(client: Client) -> bool:
+    """Return whether the offsets topic exists. Without it no broker can coordinate a group."""
+    [topic] = (await client.patiently(lambda: client.metadata([OFFSETS_TOPIC]))).topics
+    return bool(topic.partitions)
+
+
+async def groups_of(
+    client: Client, broker: int, states: Iterable[str] = (), *, have_topic: bool = True
+) -> list[GroupSummary]:
+    """Return the groups of one coordinator. Without the offsets topic, COORDINATOR_NOT_AVAILABLE is no error."""
+    body = ListGroupsRequest(states_filter=list(states))
+
+    async def once() -> ListGroupsResponse:
+        reply = await client.ask_broker(broker, LIST_GROUPS, body)
+        if have_topic or reply.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            raise_for(reply.error_code, f"groups of broker {broker}")
+        return reply
+
+    reply = await client.patiently(once)
+    return [GroupSummary(each.group_id, each.group_state, each.protocol_type, broker) for each in reply.groups]
+
+
+EndsOf: TypeAlias = Callable[[Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]]
+"""Returns the high watermarks of these partitions. Those that are unknown are left out."""
+
+
+async def describe(client: Client, group: str, ends_of: EndsOf | None = None) -> GroupDescription:
+    """Describe a group. `ends_of` replaces the lookup of high watermarks, which fails if a leader cannot be reached."""
     reply = await client.ask_coordinator(
         group, DESCRIBE_GROUPS, DescribeGroupsRequest(groups=[group]), lambda body: int(body.groups[0].error_code)
     )
@@ -122,7 +141,7 @@ async def describe(client: Client, group: str) -> GroupDescription:
     committed = await committed_offsets(client, group)
     owners = {where: member for member in members for where in member.assigned}
     wheres = sorted({*committed, *owners})
-    ends = await offsets_at(client, dict.fromkeys(wheres, LATEST))
+    ends = await (offsets_at(client, dict.fromkeys(wheres, LATEST)) if ends_of is None else ends_of(wheres))
     progress = tuple(
         Progress(
             where,
@@ -146,13 +165,21 @@ async def describe(client: Client, group: str) -> GroupDescription:
 
 async def committed_offsets(client: Client, group: str) -> dict[TopicPartition, tuple[int, str]]:
     """Return the committed offset and its metadata for each partition that has one."""
-    reply = await client.ask_coordinator(
-        group,
-        OFFSET_FETCH,
-        OffsetFetchRequest(group_id=group, topics=None),
-        lambda body: int(body.error_code),
-        version_max=7,
+    body = OffsetFetchRequest(group_id=group, topics=None)
+    return _committed_in(
+        await client.ask_coordinator(group, OFFSET_FETCH, body, lambda reply: int(reply.error_code), version_max=7)
     )
+
+
+async def committed_at(client: Client, coordinator: int, group: str) -> dict[TopicPartition, tuple[int, str]]:
+    """Do the same for a group with a known coordinator."""
+    body = OffsetFetchRequest(group_id=group, topics=None)
+    reply = await client.ask_broker(coordinator, OFFSET_FETCH, body, version_max=7)
+    raise_for(reply.error_code, f"group {group}")
+    return _committed_in(reply)
+
+
+def _committed_in(reply: OffsetFetchResponse) -> dict[TopicPartition, tuple[int, str]]:
     return {
         TopicPartition(topic.name, each.partition_index): (each.committed_offset, each.metadata or "")
         for topic in reply.topics
@@ -178,7 +205,8 @@ async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dic
             by_leader.setdefault(leaders[where], []).append(where)
     beyond = []
     for leader, wheres in by_leader.items():
-        for where, offset in (await _list_offsets(client, leader, {where: times[where] for where in wheres})).items():
+        offsets = await offsets_at_leader(client, leader, {where: times[where] for where in wheres})
+        for where, offset in offsets.items():
             if offset >= 0:
                 found[where] = offset
             elif times[where] >= 0:
@@ -188,7 +216,11 @@ async def offsets_at(client: Client, times: Mapping[TopicPartition, int]) -> dic
     return found
 
 
-async def _list_offsets(client: Client, leader: int, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+async def offsets_at_leader(
+    client: Client, leader: int, times: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return the offsets of these partitions, which this broker leads; -1 if no record has the timestamp or a later
+    one."""
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for where, time in times.items():
         topics.setdefault(where.topic, []).append(ListOffsetsPartition(partition_index=where.partition, timestamp=time))

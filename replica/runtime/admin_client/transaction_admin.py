@@ -73,26 +73,33 @@ async def list_transactions(
     client: Client, states: Iterable[str] = (), open_for_ms: int = -1
 ) -> list[TransactionSummary]:
     """Return the transactional ids of all brokers: each broker lists only those that it coordinates."""
-    body = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], duration_filter=open_for_ms)
-    have_topic = await client.patiently(lambda: _have_coordinators(client))
+    have_topic = await client.patiently(lambda: have_coordinators(client))
     found: list[TransactionSummary] = []
     for broker in client.brokers:
-
-        async def once(broker: int = broker) -> list[TransactionSummary]:
-            reply = await client.ask_broker(broker, LIST_TRANSACTIONS, body)
-            if reply.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE and not have_topic:
-                return []
-            raise_for(reply.error_code, f"transactions of broker {broker}")
-            return [
-                TransactionSummary(each.transactional_id, each.transaction_state, each.producer_id, broker)
-                for each in reply.transaction_states
-            ]
-
-        found += await client.patiently(once)
+        found += await transactions_of(client, broker, states, open_for_ms, have_topic=have_topic)
     return sorted(found, key=lambda summary: summary.id)
 
 
-async def _have_coordinators(client: Client) -> bool:
+async def transactions_of(
+    client: Client, broker: int, states: Iterable[str] = (), open_for_ms: int = -1, *, have_topic: bool = True
+) -> list[TransactionSummary]:
+    """Return the transactional ids that one broker coordinates: none if the transactions topic does not exist."""
+    body = ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], duration_filter=open_for_ms)
+
+    async def once() -> list[TransactionSummary]:
+        reply = await client.ask_broker(broker, LIST_TRANSACTIONS, body)
+        if reply.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE and not have_topic:
+            return []
+        raise_for(reply.error_code, f"transactions of broker {broker}")
+        return [
+            TransactionSummary(each.transactional_id, each.transaction_state, each.producer_id, broker)
+            for each in reply.transaction_states
+        ]
+
+    return await client.patiently(once)
+
+
+async def have_coordinators(client: Client) -> bool:
     """Return whether the transactions topic exists. Raises `KafkaError` if one of its partitions has no leader.
 
     Without this error, the transactions of that partition would be missing from the list and considered hanging.

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from kraft_controller.core.configuration.scram import Credential, Mechanism
+from kraft_controller.core.configuration.scram import ITERATIONS_MIN, Credential, Mechanism
 from replica.core.errors import ErrorCode
 from replica.core.security.sasl_exchange import Exchange, Refused
 from replica.core.security.sasl_plain import PLAIN, PlainExchange
@@ -55,13 +55,18 @@ class SaslSettings:
 
 
 def sasl_security(
-    settings: SaslSettings, find: FindCredential, secret: bytes, failures: FailedLogins | None = None
+    settings: SaslSettings,
+    find: FindCredential,
+    secret: bytes,
+    failures: FailedLogins | None = None,
+    usual_iterations: Callable[[Mechanism], int] = lambda _: ITERATIONS_MIN,
 ) -> SaslListenerSecurity:
     """Return the authentication for a listener.
 
     find      returns the SCRAM credential of a user for a mechanism; None if there is none
     secret    see `ScramExchange`
     failures  failed logins by address, shared by all listeners
+    usual_iterations  returns the number of iterations for unknown users
     """
     users = {name: password.encode() for name, password in (settings.users or {}).items()}
 
@@ -69,7 +74,9 @@ def sasl_security(
         if name == PLAIN:
             return lambda: PlainExchange(users)
         mechanism = SCRAM[name]
-        return lambda: ScramExchange(mechanism, lambda user: find(mechanism, user), nonce(), secret)
+        return lambda: ScramExchange(
+            mechanism, lambda user: find(mechanism, user), nonce(), secret, usual_iterations(mechanism)
+        )
 
     return SaslListenerSecurity({name: begin(name) for name in settings.mechanisms}, settings.lifetime_ms, failures)
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import unquote
 
 import zab
 from kraft_controller.core.configuration.config_keys import DEFAULT
-from kraft_controller.core.configuration.scram import Credential, Mechanism, credentials_in
-from kraft_controller.runtime.admin.entity_configs import Entity, alter_config, entities, read_config, read_configs
+from kraft_controller.core.configuration.scram import ITERATIONS_MIN, Credential, Mechanism, credentials_in
+from kraft_controller.runtime.admin.entity_configs import (
+    Entity,
+    alter_config,
+    entities,
+    quoted,
+    read_config,
+    read_configs,
+)
 from kraft_controller.runtime.config_feed import ConfigFeed
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
@@ -32,9 +40,16 @@ class UserCredentials:
         self._log = log
         self._session = session
         self._known: dict[str, Credentials] = {}
+        self._iterations: dict[Mechanism, Counter[int]] = {mechanism: Counter() for mechanism in Mechanism}
+        """The number of known credentials by mechanism and number of iterations."""
 
     def find(self, mechanism: Mechanism, name: str) -> Credential | None:
         return self._known.get(name, {}).get(mechanism)
+
+    def usual_iterations(self, mechanism: Mechanism) -> int:
+        """Return the number of iterations that most credentials have."""
+        counts = self._iterations[mechanism]
+        return max(counts, key=lambda iterations: (counts[iterations], iterations), default=ITERATIONS_MIN)
 
     def _on_config(self, entity: Entity, config: Mapping[str, str]) -> None:
         name = _name_of(entity)
@@ -43,10 +58,12 @@ class UserCredentials:
         found, problems = credentials_in(config)
         for why in problems:
             self._log.warn_rate_limited("bad_credential", (name, why), user=name, why=why)
+        for mechanism, credential in self._known.pop(name, {}).items():
+            self._iterations[mechanism] -= Counter([credential.iterations])  # this drops numbers that have become 0
+        for mechanism, credential in found.items():
+            self._iterations[mechanism][credential.iterations] += 1
         if found:
             self._known[name] = found
-        else:
-            self._known.pop(name, None)
 
     # -- reads and changes in the store --------------------------------------------------------------------------
 
@@ -54,7 +71,7 @@ class UserCredentials:
         """Return the credentials of these users; of all if None. Users without valid credentials are left out."""
 
         async def read(session: zab.Session) -> dict[str, Credentials]:
-            wanted = await entities(session, USERS) if names is None else [Entity.of(USERS, name) for name in names]
+            wanted = await entities(session, USERS) if names is None else [_entity(name) for name in names]
             found: dict[str, Credentials] = {}
             for entity, config in (await read_configs(session, wanted)).items():
                 name = _name_of(entity)
@@ -67,7 +84,7 @@ class UserCredentials:
         return await call_store(self._session(), read)
 
     async def change(self, name: str, put: Credentials, remove: list[Mechanism]) -> None:
-        entity = Entity.of(USERS, name)
+        entity = _entity(name)
 
         async def write(session: zab.Session) -> None:
             config = await read_config(session, entity)
@@ -80,6 +97,10 @@ class UserCredentials:
             await alter_config(session, entity, kept, [mechanism.value for mechanism in remove])
 
         await call_store(self._session(), write)
+
+
+def _entity(name: str) -> Entity:
+    return Entity(f"{USERS}/{quoted(name)}")
 
 
 def _name_of(entity: Entity) -> str | None:

@@ -13,9 +13,10 @@ from urllib.parse import unquote
 import trio
 from attrs import evolve
 
-from kraft_controller.core.configuration.config_keys import DEFAULT, values_of
+from kraft_controller.core.configuration import config_keys
+from kraft_controller.core.configuration.config_keys import values_of
 from kraft_controller.runtime.admin.entity_configs import Entity
-from replica.core.network.client_quotas import ClientQuotaManager, QuotaClient, QuotaType
+from replica.core.network.client_quotas import DEFAULT, ClientQuotaManager, Name, QuotaClient, QuotaType
 from replica.runtime.requests import ApiKey, Handler, Handlers, Request, handler_table, handles
 from replica.wire.schemas.data_schemas import (
     FETCH,
@@ -37,7 +38,7 @@ def apply_quotas(quotas: ClientQuotaManager, entity: Entity, configs: Mapping[st
     return invalid
 
 
-def user_and_client(entity: Entity) -> tuple[str | None, str | None]:
+def user_and_client(entity: Entity) -> tuple[Name, Name]:
     kind, _, rest = entity.path.partition("/")
     if kind == "clients":
         return None, _unquoted(rest)
@@ -45,9 +46,9 @@ def user_and_client(entity: Entity) -> tuple[str | None, str | None]:
     return _unquoted(user), _unquoted(client) if inside else None
 
 
-def _unquoted(name: str) -> str:
-    """Return the decoded name of a path element. The default entity is not encoded."""
-    return DEFAULT if name == DEFAULT else unquote(name)
+def _unquoted(name: str) -> Name:
+    """Return the decoded name of a path element. The default entity is not encoded, but a name like it is."""
+    return DEFAULT if name == config_keys.DEFAULT else unquote(name)
 
 
 def metered(handlers: Handlers, quotas: ClientQuotaManager, now: Callable[[], int], inter_broker: str) -> Handlers:

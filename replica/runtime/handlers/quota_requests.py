@@ -10,7 +10,7 @@ import zab
 from kraft_controller.core.configuration import config_alteration
 from kraft_controller.core.configuration.config_alteration import Alteration, Operation
 from kraft_controller.core.configuration.config_keys import CLIENT, DEFAULT, IPS, ConfigError
-from kraft_controller.runtime.admin.entity_configs import Entity, change_config, entities, read_configs
+from kraft_controller.runtime.admin.entity_configs import Entity, change_config, entities, quoted, read_configs
 from kraft_controller.wire.znodes import DamagedNode
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.handlers.client_throttling import user_and_client
@@ -97,7 +97,7 @@ def names_of(entity: Entity) -> Names:
         return {IP: None if rest == DEFAULT else unquote(rest)}
     user, client = user_and_client(entity)
     named = {USER: user, CLIENT_ID: client}
-    return {kind: None if name == DEFAULT else name for kind, name in named.items() if name is not None}
+    return {kind: name if isinstance(name, str) else None for kind, name in named.items() if name is not None}
 
 
 def _entity(parts: list[EntityData]) -> Entity:
@@ -109,11 +109,11 @@ def _entity(parts: list[EntityData]) -> Entity:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity name is empty; use null for the default of a type")
     match sorted(names):
         case ["user"]:
-            return Entity.of("users", names[USER])
+            return Entity(f"users/{_written(names[USER])}")
         case ["client-id"]:
-            return Entity.of("clients", names[CLIENT_ID])
+            return Entity(f"clients/{_written(names[CLIENT_ID])}")
         case ["client-id", "user"]:
-            return Entity.of("users", names[USER], names[CLIENT_ID] or DEFAULT)
+            return Entity(f"users/{_written(names[USER])}/clients/{_written(names[CLIENT_ID])}")
         case ["ip"]:
             return Entity.of("ips", names[IP])
         case others:
@@ -121,6 +121,11 @@ def _entity(parts: list[EntityData]) -> Entity:
                 ErrorCode.INVALID_REQUEST,
                 f"an entity cannot consist of {', '.join(others)}: use user, client-id, both of them, or ip",
             )
+
+
+def _written(name: str | None) -> str:
+    """Return the name for the path; None stands for the default, and `<default>` for a user or client of that name."""
+    return DEFAULT if name is None else quoted(name)
 
 
 class _EntityFilter:

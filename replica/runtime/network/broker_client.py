@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import ssl
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
@@ -59,8 +60,8 @@ class Client:
         self._brokers: dict[int, Address] = {}
         """The brokers in the newest Metadata response, and coordinators found since."""
         self._connections: dict[Address, BrokerConnection] = {}
-        self._connecting = trio.Lock()
-        """Held while connecting, so that concurrent callers open only one connection to a broker."""
+        self._connecting: defaultdict[Address, trio.Lock] = defaultdict(trio.Lock)
+        """Held while connecting to an address, so that concurrent callers open only one connection to a broker."""
         self._closed = False
 
     # -- requests ----------------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class Client:
                 await connection.aclose()
 
     async def _connected(self, address: Address) -> BrokerConnection:
-        async with self._connecting:
+        async with self._connecting[address]:
             connection = self._connections.get(address)
             if connection is None:
                 self._check_open()

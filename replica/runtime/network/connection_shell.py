@@ -223,8 +223,8 @@ class ConnectionShell:
         """Execute one request. Return when it is answered; for a replicated write, when its records have offsets.
 
         After SaslHandshake version 0, frames are raw tokens instead of requests until authentication ends. An
-        ApiVersions request of an unknown version is answered in version 0 (KIP-35), unless SASL has begun. Any other
-        unknown request ends the connection.
+        ApiVersions request of an unknown version is answered in version 0 (KIP-35), except during authentication. Any
+        other unknown request ends the connection.
         """
         connection, authenticator = self._connection, self._authenticator
         if authenticator is not None and authenticator.expects_raw_token:
@@ -240,7 +240,8 @@ class ConnectionShell:
         try:
             request = decode_request(frame)
         except UnknownApi as error:
-            if error.head.key != ApiKey.API_VERSIONS or (authenticator is not None and authenticator.started):
+            authenticates = authenticator is not None and authenticator.started and not authenticator.done
+            if error.head.key != ApiKey.API_VERSIONS or authenticates:
                 # Close the connection. No response is possible: the client could not decode one of another version, and
                 # expects none to a Produce with acks=0.
                 self._client_id = error.client_id

@@ -87,6 +87,7 @@ def test_invalid_config_commands_fail_with_reason(tmp_path: Path) -> None:
         (2, "both set and unset", ("alter", "topics", "t", "--set", "flush.ms=1", "--unset", "flush.ms")),
         (2, "missing NAME: expected one of the topics", ("alter", "topics", "--set", "flush.ms=1")),
         (2, "use brokers --default", ("alter", "topics", "--default", "--set", "flush.ms=1")),
+        (2, "missing NAME: expected one of the users", ("describe", "users", "--client", "app")),
         (2, "--client requires the", ("alter", "clients", "a", "--client", "b", "--set", "request_percentage=1")),
     ]  # fmt: skip
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 
+from kraft_controller.cli.topics_command import _GoneWaiting
 from kraft_controller.wire import znodes
 from tests.integration.kraft_controller.site import Site, command, led, run, site, until
+from zab.cli.kit.failures import Failed
 
 
 async def leader(here: Site, topic: str, partition: int = 0) -> int:
@@ -60,6 +63,19 @@ def test_topic_from_creation_to_deletion(tmp_path: Path) -> None:
     run(test)
 
 
+def test_wait_for_deletion_tells_a_new_topic_of_the_name_from_a_refusal(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with site(tmp_path, {1: None}) as here:
+            await here.done("topics", "create", "orders")
+            stat = await here.session.exists("/brokers/topics/orders")
+            assert stat is not None
+            assert await _GoneWaiting(here.session, {"orders": stat.czxid - 1}).left() is None
+            with pytest.raises(Failed, match="the controller refused the deletion"):
+                await _GoneWaiting(here.session, {"orders": stat.czxid}).left()
+
+    run(test)
+
+
 async def _there_are_none(here: Site) -> bool:
     return not await here.done("topics", "list", "--json")
 
@@ -89,7 +105,7 @@ def test_invalid_topic_commands_fail_and_write_nothing(tmp_path: Path) -> None:
     refused = [
         (1, "brokers [9]", ("create", "t", "--replica-assignment", "1:9")),
         (1, "names a broker twice", ("create", "t", "--replica-assignment", "1:1")),
-        (1, "needs 4 live brokers", ("create", "t", "--replication-factor", "4")),
+        (1, "needs 4 available brokers", ("create", "t", "--replication-factor", "4")),
         (1, "at least one is needed", ("create", "t", "--partitions", "-1")),
         (1, "letters, digits", ("create", "sp ace")),
         (1, "not a valid topic name", ("create", "..")),

@@ -19,6 +19,7 @@ from replica.cli.consume_command import GroupReader
 from replica.cli.group_member import GroupMember
 from replica.core.groups.group_states import GroupState
 from replica.runtime.network.broker_client import connect
+from tests import forkserver
 from tests.integration.brokers import Cluster, cluster, in_thread, until
 from tests.integration.kafka_clients import Confluent, Pairs
 
@@ -26,15 +27,13 @@ pytestmark = pytest.mark.slow
 
 
 def command(brokers: Cluster, *more: str) -> list[str]:
-    return [sys.executable, "-m", "replica.cli", "consume", "t", "--group", "g", *more, "--bootstrap", brokers.hosts]
+    return ["-m", "replica.cli", "consume", "t", "--group", "g", *more, "--bootstrap", brokers.hosts]
 
 
 async def printed(brokers: Cluster, *more: str) -> list[str]:
-    done = await trio.run_process(
-        command(brokers, *more), capture_stdout=True, capture_stderr=True, check=False, env=dict(os.environ)
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return sorted(done.stdout.decode().splitlines())
+    done = await forkserver.run_in_thread(command(brokers, *more), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())
 
 
 async def write(brokers: Cluster, *values: str) -> None:
@@ -71,7 +70,7 @@ async def test_it_commits_and_leaves_on_an_interrupt(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, partitions=3) as brokers:
         await write(brokers, *values("a", 10))
         process = await trio.lowlevel.open_process(
-            command(brokers, "--from-beginning"), stdout=subprocess.PIPE, env=dict(os.environ)
+            [sys.executable, *command(brokers, "--from-beginning")], stdout=subprocess.PIPE, env=dict(os.environ)
         )
         said = b""
         assert process.stdout is not None
@@ -158,7 +157,7 @@ async def test_it_shares_a_group_with_another_client(tmp_path: Path) -> None:
                 nursery.start_soon(in_thread, read, brokers.hosts, found, stop)
                 await until(lambda: members_of(brokers) == 1)
             process = await trio.lowlevel.open_process(
-                command(brokers, "--from-beginning"), stdout=subprocess.PIPE, env=dict(os.environ)
+                [sys.executable, *command(brokers, "--from-beginning")], stdout=subprocess.PIPE, env=dict(os.environ)
             )
             if not other_first:
                 await until(lambda: members_of(brokers) == 1)

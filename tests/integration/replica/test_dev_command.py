@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.ports import free_base
+from tests.integration.http_client import ask
 from tests.integration.processes import ROOT
 from zab.cli.dev import dev
 
@@ -60,6 +62,11 @@ def test_everything_it_says_to_try_works_and_is_remembered(tmp_path: Path) -> No
     store, port = free_base(0, 707, 1707), free_base(0)
     with running(tmp_path, "--store-port-base", str(store), "--port-base", str(port)) as (process, introduction):
         assert "1 broker and 1 server of the store run in this process; the controller is broker 1" in introduction
+        [console] = re.findall(r"in a browser +http://127\.0\.0\.1:(\d+)/", introduction)
+        for path, words in (("/servers", "Healthy"), ("/brokers", "127.0.0.1"), ("/node?path=/brokers", "the brokers")):
+            shown = ask(int(console), path)
+            assert shown.status == 200
+            assert words in shown.text
         tries = [line.strip() for line in introduction.partition("Try")[2].splitlines() if line.startswith("  ")]
         said = [typed(each.replace("python -c", f"{sys.executable} -c")) for each in tries]
         produced, consumed, described, topics, nodes, health, _ = said

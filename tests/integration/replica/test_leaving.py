@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import trio
@@ -18,6 +17,7 @@ from kraft_controller.runtime.admin.topic_requests import create_topic
 from kraft_controller.runtime.shutdown_request import ShutdownSettings, request_shutdown
 from replica.runtime.network.broker_client import Client, connect
 from replica.wire.api import ApiKey
+from tests import forkserver
 from tests.integration.broker_processes import store_processes
 from tests.integration.brokers import cluster
 from tests.kafka_bodies import ask
@@ -125,5 +125,5 @@ def _serving(path: Path, number: int, port: int, store: str) -> subprocess.Popen
         "default.replication.factor=2\nnum.partitions=4\nzab.controlled.shutdown.store.timeout.ms=500\n"
     )
     with (path / f"broker{number}.log").open("wb") as log:
-        command = [sys.executable, "-m", "replica.cli", "serve", str(properties)]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+        command = ["-m", "replica.cli", "serve", str(properties)]
+        return forkserver.start(command, stdout=subprocess.DEVNULL, stderr=log)

@@ -167,7 +167,7 @@ def test_names_are_escaped_on_the_page() -> None:
             }
         )
     )  # fmt: skip
-    text = main(told, [])
+    text = main(told, [], "/metrics")
     assert "<script" not in text
     assert text.count("&lt;script&gt;") == 9
     assert "✕ none" in text

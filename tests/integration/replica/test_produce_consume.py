@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
 from kraft_controller.core.names import wrong_with_name
 from replica.cli import main
+from tests import forkserver
 from tests.integration.brokers import Cluster, cluster
 
 pytestmark = pytest.mark.slow
 
 
 async def run(brokers: Cluster, *arguments: str, given: bytes = b"") -> bytes:
-    command = [sys.executable, "-m", "replica.cli", *arguments, "--bootstrap", brokers.hosts]
-    done = await trio.run_process(
-        command, stdin=given, capture_stdout=True, capture_stderr=True, check=False, env=dict(os.environ)
-    )
+    command = ["-m", "replica.cli", *arguments, "--bootstrap", brokers.hosts]
+    done = await forkserver.run_in_thread(command, given=given, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     out: bytes = done.stdout
     return out
@@ -62,16 +58,16 @@ async def test_missing_objects_are_reported_at_once(tmp_path: Path) -> None:
             (["produce", "orders", "--partition", "3"], "topic orders has partitions 0 to 2, but no partition 3"),
             (["produce", "order"], "did you mean orders?, and none was created on demand"),
         ):
-            command = [sys.executable, "-m", "replica.cli", *arguments, "--bootstrap", brokers.hosts, "--within", "600"]
-            done = await trio.run_process(command, stdin=b"x", capture_stderr=True, check=False, env=dict(os.environ))
+            command = ["-m", "replica.cli", *arguments, "--bootstrap", brokers.hosts, "--within", "600"]
+            done = await forkserver.run_in_thread(command, given=b"x", capture_output=True)
             assert (done.returncode, why in done.stderr.decode()) == (1, True), done.stderr.decode()
 
 
 async def test_illegal_topic_name_is_reported_with_the_rule(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1) as brokers:
         for verb in ("produce", "consume"):
-            command = [sys.executable, "-m", "replica.cli", verb, "a b", "--bootstrap", brokers.hosts]
-            done = await trio.run_process(command, stdin=b"x", capture_stderr=True, check=False, env=dict(os.environ))
+            command = ["-m", "replica.cli", verb, "a b", "--bootstrap", brokers.hosts]
+            done = await forkserver.run_in_thread(command, given=b"x", capture_output=True)
             told = done.stderr.decode()
             assert (done.returncode, str(wrong_with_name("a b")) in told) == (1, True), told
 
@@ -83,9 +79,9 @@ async def test_offset_after_the_end_is_reported(tmp_path: Path) -> None:
             (99_999_999, "t-0 ends at offset 2: it has no records from offset 99999999 on\n"),
             (2, ""),
         ):
-            command = [sys.executable, "-m", "replica.cli", "consume", "t", "--until-end", "--bootstrap", brokers.hosts]
-            done = await trio.run_process(
-                [*command, "--partition", "0", "--offset", str(offset)], capture_stdout=True, capture_stderr=True
+            command = ["-m", "replica.cli", "consume", "t", "--until-end", "--bootstrap", brokers.hosts]
+            done = await forkserver.run_in_thread(
+                [*command, "--partition", "0", "--offset", str(offset)], capture_output=True, check=True
             )
             assert (done.stdout, done.stderr.decode()) == (b"", told)
 
@@ -103,10 +99,8 @@ async def test_failed_run_reports_the_written_records_and_the_line_where_it_stop
             ("t", ["--partition", "0"], "2 records written to t; stopped at line 3 of the input\n"),
             ("u", [], "2 records written to u; stopped at line 3 of the input\n"),
         ):
-            command = [sys.executable, "-m", "replica.cli", "produce", name, *chosen, "--bootstrap", brokers.hosts]
-            done = await trio.run_process(
-                command, stdin=b"\n".join(lines), capture_stderr=True, check=False, env=dict(os.environ)
-            )
+            command = ["-m", "replica.cli", "produce", name, *chosen, "--bootstrap", brokers.hosts]
+            done = await forkserver.run_in_thread(command, given=b"\n".join(lines), capture_output=True)
             told = done.stderr.decode()
             assert (done.returncode, said in told, "MESSAGE_TOO_LARGE" in told) == (1, True, True), told
             found = await run(brokers, "consume", name, "--from-beginning", "--until-end")

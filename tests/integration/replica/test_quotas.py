@@ -70,6 +70,9 @@ def test_rates_are_set_and_looked_at_by_clients(tmp_path: Path) -> None:
             assert len(await described(asks, ("user", 0, "ann"))) == 2
             assert len(await described(asks, ("user", 2, None), strict=True)) == 1
             assert await described(asks, ("client-id", 1, None)) == [((("client-id", None),), {RATE: 1024.0})]
+            assert await alter(asks, entry({"user": "<default>"}, producer_byte_rate=9.0)) == [0]
+            assert await described(asks, ("user", 1, None)) == []
+            assert await described(asks, ("user", 0, "<default>")) == [((("user", "<default>"),), {RATE: 9.0})]
             assert await described(asks, ("colour", 2, None)) == ErrorCode.INVALID_REQUEST
             broker = made.brokers[1]
             await until(

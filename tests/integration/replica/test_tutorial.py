@@ -15,7 +15,7 @@ import pytest
 
 from bench.ports import free_base
 from tests.integration.processes import ROOT
-from tests.unit.test_docs import FENCE
+from tests.project.test_docs import FENCE
 
 PAGE = ROOT / "docs" / "tutorial-broker.md"
 PATIENCE_S = 240

@@ -18,8 +18,8 @@ from replica.runtime.requests import ApiKey
 from replica.wire import records
 from tests.integration.brokers import cluster, until
 from tests.kafka_bodies import ask
-from tests.unit.test_docs import resolve
-from tests.unit.test_walks import PAGE, ROOT, Trace
+from tests.project.test_docs import resolve
+from tests.project.test_walks import PAGE, ROOT, Trace
 
 pytestmark = pytest.mark.slow
 

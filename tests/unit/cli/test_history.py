@@ -126,6 +126,16 @@ def test_verify_names_the_end_of_the_sound_part_of_a_cut_log(tmp_path: Path) -> 
         assert json.loads(run("log", "verify", data, "--json", status=1))["last"] == last
 
 
+def test_verify_says_that_promises_may_be_lost(data: Path) -> None:
+    disk = RealDisk(data)
+    storage, _ = Storage.open(disk, SMALL)
+    storage.perform([SaveEpochs(1, Epoch(2), Epoch(2), Ensemble.parse("server.3=a:1:2"), forgotten=True)])
+    storage.close()
+    disk.close()
+    said = run("log", "verify", data)
+    assert "note: this server may have lost promises: its votes do not count" in said
+
+
 def test_verify_takes_no_files_of_zookeeper_for_damaged_ones(tmp_path: Path) -> None:
     theirs = tmp_path / "version-2"
     theirs.mkdir()
@@ -155,7 +165,7 @@ def test_foreign_transactions_are_reported_and_left_out(
     said = run("log", "verify", data, status=1)
     assert "damage: transaction 2/10 was not written by a store, but by another kind of state machine" in said
     assert said.splitlines()[-1] == "damaged: the sound history ends at 2/9"
-    assert "not a transaction of the store" in run("log", "dump", data)
+    assert f"{len(txn)} bytes that are not a transaction of the store" in run("log", "dump", data)
     assert "transaction 2/10 was not written by a store" in run("export", data, tmp_path / "theirs", status=1)
     said = run("log", "repair", data, tmp_path / "saved")
     assert "note: transaction 2/10: " in said
@@ -497,7 +507,7 @@ def test_snapshot_named_below_its_content_counts_by_its_content(data: Path, tmp_
 
 def test_zxids_as_people_write_them() -> None:
     assert zxid_of("2/1") == zxid_of("0x200000001") == zxid_of("200000001") == make(2, 1)
-    for wrong in ("", "2/", "x", "2/1/3"):
+    for wrong in ("", "2/", "x", "2/1/3", "-1", "1_0", "\u0662/1", "0x"):
         with pytest.raises(ValueError, match="is not a zxid"):
             zxid_of(wrong)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -14,28 +12,9 @@ from click.testing import CliRunner
 
 from zab.cli.kit.failures import report_failures
 from zab.cli.kit.log_options import JsonFormatter
-from zab.cli.kit.signals import notify_systemd
 from zab.core.errors import ConfigError, StorageError
 from zab.core.zxid import Epoch, ServerId
 from zab.host.logs import Log
-
-
-def test_systemd_receives_the_listening_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    notify_systemd("READY=1")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
-        listening.bind(str(tmp_path / "notify"))
-        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        notify_systemd("READY=1")
-        assert listening.recv(100) == b"READY=1"
-
-
-def test_systemd_that_is_gone_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    notify_systemd("READY=1")
-    assert "cannot notify" in capsys.readouterr().err
 
 
 def test_an_event_is_an_object_with_its_parts(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import trio
 from click.testing import CliRunner
 
 import zab
-from zab.cli.shell import shell_command
+from zab.cli.shell import shell_command, terminal
 from zab.cli.shell.interpreter import Shell, opened
 from zab.cli.shell.shell_command import shell
 from zab.cli.shell.shell_commands import COMMANDS
@@ -225,7 +226,9 @@ def test_quotas(tmp_path: Path) -> None:
         assert (await typing("listquota /a"))[0].startswith("Output quota for /a count=-1,bytes=100")
         await typing("delquota -b /a")
         assert await typing("ls /zookeeper/quota") == ["[]"]
-        assert await typing("setquota -N 1 /a/b") == ["note: only servers with enforceQuota=true enforce -N and -B"]
+        assert await typing("setquota -N 1 /a/b") == [
+            "note: -N and -B are enforced only if the leader has enforceQuota=true"
+        ]
         assert "/a/b, below /a, has a quota already" in (await typing("setquota -n 1 /a"))[0]
         assert await typing("setquota -n 1 /none") == ["Node does not exist: /none"]
         for command in ("listquota", "delquota"):
@@ -250,6 +253,45 @@ def test_several_in_one(tmp_path: Path) -> None:
     run(tmp_path, story)
 
 
+def test_reconfig_reads_groups_and_weights_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["server.1=a:1:2;3", "group.1=1", "weight.1=2"]
+    (tmp_path / "members").write_text("\n".join([*lines, "version=100000000"]))
+    asked: list[str | None] = []
+
+    async def reconfigure(_: object, *, members: str | None, **more: object) -> tuple[bytes, None]:
+        await trio.lowlevel.checkpoint()
+        asked.append(members)
+        return b"", None
+
+    async def story(typing: Typing) -> None:
+        monkeypatch.setattr(type(typing.shell.session), "reconfigure", reconfigure)
+        await typing(f"reconfig -file {tmp_path}/members")
+        assert asked == [",".join(lines)]
+
+    run(tmp_path, story)
+
+
+@pytest.mark.parametrize("has_readline", [True, False])
+def test_prompt_mentions_completion_if_there_is_any(
+    has_readline: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class NoThread:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def begin(self) -> object:
+            return SimpleNamespace(done=True)
+
+        def end(self) -> None:
+            pass
+
+    monkeypatch.setattr(terminal, "HAS_READLINE", has_readline)
+    monkeypatch.setattr(terminal, "ShellThread", NoThread)
+    monkeypatch.setattr(terminal, "_prepare", lambda *_: None)
+    terminal.run_prompt(lambda _: nullcontext(), "here", None)  # type: ignore[arg-type, return-value]
+    assert ("Tab completes" in capsys.readouterr().out) is has_readline
+
+
 def test_the_session_ends_and_begins(tmp_path: Path) -> None:
     async def story(typing: Typing) -> None:
         await typing("create -e /e x")
@@ -272,6 +314,7 @@ def test_history(tmp_path: Path) -> None:
         assert await typing("history") == ["0 - create -s /a-", "1 - redo 0", "2 - history"]
         assert "repeat itself" in (await typing("redo 1"))[0]
         assert "there is no command 99" in (await typing("redo 99"))[0]
+        assert "there is no command -2" in (await typing("redo -2"))[0]
 
     run(tmp_path, story)
 

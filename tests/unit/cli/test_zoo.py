@@ -222,7 +222,8 @@ def test_key_with_the_default_behaviour_causes_no_warning(folder: Path) -> None:
         ).warnings
         == ()
     )
-    for line in ("autopurge.purgeInterval=0", "preAllocSize=64"):
+    assert plan(folder, "clientPortListenBacklog=-1\nmaxResponseCacheSize=400\ntcpKeepAlive=true\n").warnings == ()
+    for line in ("autopurge.purgeInterval=0", "preAllocSize=64", "tcpKeepAlive=false"):
         (warning,) = plan(folder, f"{line}\n").warnings
         assert f"{line}: without effect" in warning
 
@@ -258,6 +259,14 @@ def test_duplicate_key_is_reported_and_the_last_one_counts(folder: Path) -> None
     assert made.settings.tick_ms == 600
     (warning,) = made.warnings
     assert warning == f"{folder}/zoo.cfg:4: tickTime=600: also at {folder}/zoo.cfg:3, as '500'; the last one counts"
+
+
+def test_duplicate_option_is_reported_as_a_duplicate_key_is(folder: Path) -> None:
+    made = plan(folder, "", ("tickTime", "500"), ("zookeeper.tickTime", "600"))
+    assert made.settings.tick_ms == 600
+    assert made.warnings == ("-D: tickTime=600: also at -D, as '500'; the last one counts",)
+    told = problems(folder, "", ("server.1", "a:1:2"), ("server.1", "b:1:2"), myid="1")
+    assert told == "-D: server.1=b:1:2: also at -D, as 'a:1:2': remove one of the two lines"
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------
@@ -310,7 +319,7 @@ def test_login_file_without_a_section_for_servers_starts_without_sasl(folder: Pa
     assert warning.endswith("has no section 'Server': this server starts without SASL")
     assert not made.client_ports.security.sasl_users
     assert "has no section 'Servers'; it has Client" in problems(folder, f"{line}sasl.serverconfig=Servers\n")
-    why = f"clients must log in by SASL, but there are no users: {jaas} has no section 'Server'"
+    why = f"no client can log in by SASL, because there are no users: {jaas} has no section 'Server'"
     told = problems(folder, f"{line}sessionRequireClientSASLAuth=true\n")
     assert f"zoo.cfg:4: sessionRequireClientSASLAuth=true: {why}" in told
 
@@ -362,6 +371,8 @@ def test_configurations_of_the_original_are_accepted(folder: Path) -> None:
     made = plan(folder, "autopurge.snapRetainCount=1\nmaxClientCnxns=-1\nsnapCount=1\n")
     assert (made.limits.snapshots_kept, made.storage.snapshots_kept, made.limits.snap_entries) == (3, 3, 2)
     assert made.client_ports.connections_per_host_max == 0
+    for wrong in ("1_0", "\u0663", "-9999999999"):
+        assert "maxClientCnxns" in problems(folder, "", ("maxClientCnxns", wrong))
     assert [line.partition("cfg:")[2] for line in made.warnings] == [
         "3: autopurge.snapRetainCount=1: the minimum is 3, which is used",
         "4: maxClientCnxns=-1: the minimum is 0, which is used",
@@ -609,7 +620,7 @@ def test_other_members_are_refused_or_taken_on_purpose(folder: Path) -> None:
     assert made.ensemble is not None
     assert (made.replaces, made.ensemble.voters, "FROM NOW ON" in made.warnings[0]) == (True, (1, 2, 4), True)
     (folder / "zoo.cfg").write_text(f"dataDir={folder}/data\nserver.1=a:1:2\nserver.8=b:1:2\nserver.9=c:1:2\n")
-    with pytest.raises(BadConfig, match="the new servers, 8, 9, would be a majority"):
+    with pytest.raises(BadConfig, match="the new servers, 8, 9, would be a quorum"):
         read_plan(folder / "zoo.cfg", from_file=True)
 
 

@@ -194,7 +194,7 @@ def test_an_observer_raises_the_epoch_and_is_no_quorum() -> None:
 def test_a_newer_promise_behind_the_choice_ends_it() -> None:
     leader = established(2)
     leader.greet(1, accepted=5)
-    assert leader.role.over == "server 1 has promised epoch 5"
+    assert leader.role.over == "server 1 has a promise or a membership of the newer epoch 5"
 
 
 def test_a_stranger_with_a_newer_promise_ends_nothing() -> None:
@@ -224,7 +224,7 @@ def test_decided_leader_compares_histories_with_a_survivor_that_knows_a_newer_me
 def test_membership_of_a_newer_epoch_proves_a_newer_promise() -> None:
     leader = established(2)
     leader.greet(1, accepted=2, version=make(5, 0))
-    assert leader.role.over == "server 1 has promised epoch 5"
+    assert leader.role.over == "server 1 has a promise or a membership of the newer epoch 5"
     assert leader.log_state.newest_promise == 5
 
     leader = established(2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from harness.spark.campaign import Campaign, Stopped, in_processes, reason
 from harness.spark.chunk import Done, OtherCode, Work, finish, is_repeated
 from harness.spark.identity import campaign_name, code_hash, config_hash
 from harness.spark.layout import Chunk, Layout, LayoutError, appearing, find, left
-from harness.spark.rows import result_hash
 from harness.spark.schema import STORED, VERSION
 from harness.spark.verdicts import as_clients_saw_it
 from harness.worlds import world
@@ -71,22 +69,6 @@ def test_chunks_begin_at_multiples_and_leave_out_what_is_done() -> None:
     assert left([Chunk(50, 60)], 0, 10, 10) == [Chunk(0, 10)], "what lies beyond is nobody's business"
 
 
-def test_draft_of_killed_process_is_removed(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    with appearing(path) as draft:
-        mine = draft.name
-        draft.touch()
-    begun = mine.removesuffix(str(os.getpid()))
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    left_over, others, elsewhere = (tmp_path / f"{begun}{who}" for who in (gone.pid, os.getppid(), "x"))
-    for each in (left_over, others, elsewhere):
-        each.write_text("half")
-    with appearing(path) as draft:
-        draft.write_text("whole")
-    assert {each.name for each in tmp_path.iterdir()} == {"file", others.name, elsewhere.name}
-
-
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with appearing(path) as draft:
@@ -128,24 +110,6 @@ def test_a_campaign_ends_early_when_enough_was_seen(tmp_path: Path) -> None:
     made = begun(tmp_path, 60, mutant="commit-without-quorum")
     done = made.run(here, lambda so_far: so_far.invalid < 5)
     assert 5 <= done.invalid <= done.runs < 60
-
-
-def test_rows_do_not_depend_on_the_process(tmp_path: Path) -> None:
-    alone, pool = begun(tmp_path / "alone", 20, sample=3), begun(tmp_path / "pool", 20, sample=3, size=6)
-    alone.run(here)
-    pool.run(in_processes(2))
-    found, again = (sorted(rows(each.layout, "runs"), key=lambda row: row["seed"]) for each in (alone, pool))
-    for row in (*found, *again):
-        del row["core_seconds"]
-    assert found == again
-    assert {row["outcome"] for row in found} == {"valid"}
-    stored = {row["seed"]: row["stored"] for row in found if row["stored"]}
-    assert 1 < len(stored) < 20, "a sample"
-    events = rows(alone.layout, "events")
-    assert {seed: sum(row["seed"] == seed for row in events) for seed in stored} == stored
-    assert all(row["trace_hash"] for row in found if row["stored"])
-    for row in found:
-        assert row["result_hash"] == result_hash({**row, "faults": dict(row["faults"]), "counts": dict(row["counts"])})
 
 
 def test_failures_are_stored_with_all_that_is_needed_to_see_them_again(tmp_path: Path) -> None:

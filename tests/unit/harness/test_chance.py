@@ -7,7 +7,6 @@ import re
 import pytest
 
 from harness.spark.chance import corrected, holm, two_sided
-from harness.spark.plots import RED, odds
 
 
 def test_the_tails_of_the_normal() -> None:
@@ -35,6 +34,8 @@ def test_one_pair_of_many_that_is_outside_its_interval_is_chance() -> None:
 
     ln 2 / 0.3 = 2.3105, beyond which are 2.086 % of the normal, on both sides together.
     """
+    from harness.spark.plots import RED, odds  # matplotlib: only if the test runs
+
     among = [pair("Crash", 2.0, 1.1109, 3.6006), pair("Pause", 1.0, 0.5, 2.0), pair("Delay", 1.0, 0.5, 2.0)]
     (alone,) = corrected(among[:1])
     assert alone["chance"] == pytest.approx(0.02086, rel=1e-2)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -46,15 +43,6 @@ def test_a_module_of_its_own_that_is_not_there_is_a_mistake(monkeypatch: pytest.
 
 
 OF_SPARK = {"matplotlib", "pandas", "py4j", "pyarrow", "pyspark"}
-
-
-def test_runs_load_nothing_of_spark() -> None:
-    """A campaign of a user's machine, and every command but those on stored campaigns."""
-    modules = ("one_run", "shrink", "check", "worlds", "fuzz", "mutants", "crash_points", "explore")
-    names = ", ".join(f"harness.cli.{name}" for name in modules)
-    code = f"import harness, json, sys, {names}; harness.campaign; print(json.dumps(list(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not OF_SPARK & {name.partition(".")[0] for name in json.loads(ran.stdout)}
 
 
 def test_spark_is_an_extra_of_its_own() -> None:

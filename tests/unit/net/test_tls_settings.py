@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from hashlib import sha1
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.integration.certificates import PASSWORD, Authority
+from tests.unit.wire.test_jks import STORE as JKS_STORE
 from zab.core.errors import ConfigError
 from zab.net.tls.cipher_suites import openssl_name, restrict
 from zab.net.tls.handshake_errors import is_tls_error, reason_of
@@ -24,6 +26,7 @@ from zab.net.tls.key_stores import StoreFile
 from zab.net.tls.quorum_tls import QuorumTls
 from zab.net.tls.tls_settings import TLS_KEYS, ClientAuth, TlsPortSettings
 from zab.wire.certificates import subject_of
+from zab.wire.jks import MAGIC
 
 USUAL = {"ssl.keyStore.location": "k.pem", "ssl.trustStore.location": "t.pem"}
 
@@ -215,10 +218,10 @@ def tampered(ca: Authority, name: str, content: bytes) -> StoreFile:
     ("", lambda ca: StoreFile(str(ca.folder)), "Is a directory"),
     ("n.pem", lambda ca: tampered(ca, "n.pem", b"nonsense"), "neither PEM nor PKCS#12 nor JKS"),
     ("e.pem", lambda ca: tampered(ca, "e.pem", b""), "neither PEM nor PKCS#12 nor JKS"),
-    ("b.pem", lambda ca: tampered(ca, "b.pem", b"-----BEGIN nonsense"), "its key and certificate cannot be read"),
+    ("b.pem", lambda ca: tampered(ca, "b.pem", b"-----BEGIN nonsense"), "the key and the certificate cannot be read"),
     ("j.jks", lambda ca: tampered(ca, "j.jks", b"\xfe\xed\xfe\xed" + bytes(40)), "a wrong password, or a damaged file"),
     ("c.jks", lambda ca: tampered(ca, "c.jks", b"\xce\xce\xce\xce"), "JCEKS is not supported. .*keytool"),
-    ("ca.pem", lambda ca: ca.trust, "its key and certificate cannot be read"),
+    ("ca.pem", lambda ca: ca.trust, "the key and the certificate cannot be read"),
     ("one.p12", lambda ca: StoreFile(ca.as_pkcs12(ca.issue("one")).path, "wrong"), "password"),
     ("two.locked.pem", lambda ca: StoreFile(ca.as_protected_pem(ca.issue("two")).path, "wrong"), "cannot be decrypted"),
     ("two.locked.pem", lambda ca: StoreFile(ca.as_protected_pem(ca.issue("two")).path), "cannot be decrypted"),
@@ -244,6 +247,22 @@ def test_trust_store_without_certificates(ca: Authority) -> None:
     for content, why in ((b"nonsense", "neither PEM"), (b"-----BEGIN nonsense", "no certificates in PEM format")):
         with pytest.raises(ConfigError, match=f"nobody.pem: .*{why}"):
             TlsPortSettings(ca.issue("server"), tampered(ca, "nobody.pem", content)).server_context()
+
+
+def test_a_jks_trust_store_with_a_malformed_certificate(ca: Authority) -> None:
+    entry = b"\0\0\0\2\0\0" + bytes(8) + b"\0\5X.509\0\0\0\4junk"
+    store = StoreFile(tampered(ca, "junk.jks", MAGIC + b"\0\0\0\2\0\0\0\1" + entry + bytes(20)).path)
+    with pytest.raises(ConfigError, match="junk.jks: a trusted certificate cannot be read"):
+        store.load_trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+
+def test_a_jks_key_without_a_certificate(ca: Authority) -> None:
+    body = MAGIC + b"\0\0\0\2\0\0\0\1" + JKS_STORE[12:159] + b"\0\0\0\0"
+    seal = sha1("changeit".encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
+    store = StoreFile(tampered(ca, "bare.jks", body + seal).path, "changeit")
+    for use in (store.certificate, lambda: store.load_key(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))):
+        with pytest.raises(ConfigError, match="bare.jks: its key has no certificate"):
+            use()
 
 
 def test_a_key_does_not_stay_on_the_disk(ca: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

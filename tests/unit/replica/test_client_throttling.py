@@ -5,8 +5,16 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kraft_controller.core.configuration import config_keys
 from kraft_controller.runtime.admin.entity_configs import Entity
-from replica.core.network.client_quotas import DEFAULT, ClientQuotaLimits, ClientQuotaManager, QuotaClient, QuotaType
+from replica.core.network.client_quotas import (
+    DEFAULT,
+    ClientQuotaLimits,
+    ClientQuotaManager,
+    Name,
+    QuotaClient,
+    QuotaType,
+)
 from replica.runtime.handlers.client_throttling import apply_quotas, user_and_client
 
 ANN = QuotaClient("ann", "app")
@@ -16,7 +24,7 @@ LEVELS = [
 ]  # fmt: skip
 
 
-def quotas(rate: float, user: str | None = None, client: str | None = DEFAULT, **limits: int) -> ClientQuotaManager:
+def quotas(rate: float, user: Name = None, client: Name = DEFAULT, **limits: int) -> ClientQuotaManager:
     made = ClientQuotaManager(ClientQuotaLimits(**{"wait_ms_max": 1 << 60, **limits}))
     made.update(user, client, {QuotaType.PRODUCE: rate})
     return made
@@ -57,6 +65,12 @@ def test_user_quota_is_shared_by_clients_and_default_is_not() -> None:
     assert made.throttle_ms(QuotaType.PRODUCE, QuotaClient("bob", "app"), 0) == 1_001
 
 
+def test_user_named_as_the_default_has_a_quota_of_its_own() -> None:
+    made = quotas(1_000, "<default>", None)
+    assert made.rate(QuotaType.PRODUCE, QuotaClient("<default>", "app")) == 1_000
+    assert made.rate(QuotaType.PRODUCE, ANN) is None
+
+
 def test_tracked_clients_are_bounded_to_most_recent() -> None:
     made = quotas(1, sharers_max=2)
     for name in ("a", "b", "a", "c"):
@@ -76,7 +90,7 @@ def test_fetch_returns_at_most_the_bytes_allowed_without_waiting() -> None:
 
 @settings(max_examples=50, derandomize=True, deadline=None)
 @given(st.sets(st.sampled_from(LEVELS)))
-def test_most_specific_quota_applies(said: set[tuple[str | None, str | None]]) -> None:
+def test_most_specific_quota_applies(said: set[tuple[Name, Name]]) -> None:
     made = ClientQuotaManager()
     for user, client in said:
         made.update(user, client, {QuotaType.FETCH: 1.0 + LEVELS.index((user, client))})
@@ -115,7 +129,8 @@ def test_client_below_its_rate_never_waits(rate: int, pauses: list[int]) -> None
 def test_quotas_are_read_from_store_configs() -> None:
     assert user_and_client(Entity.of("clients", "my app")) == (None, "my app")
     assert user_and_client(Entity.of("users")) == (DEFAULT, None)
-    assert user_and_client(Entity.of("users", "a/b", DEFAULT)) == ("a/b", DEFAULT)
+    assert user_and_client(Entity.of("users", "a/b", config_keys.DEFAULT)) == ("a/b", DEFAULT)
+    assert user_and_client(Entity("users/%3Cdefault%3E")) == ("<default>", None)
     made = ClientQuotaManager()
     said = {"producer_byte_rate": "many", "consumer_byte_rate": "7", "SCRAM-SHA-256": "salt=x"}
     [wrong] = apply_quotas(made, Entity.of("users", "ann"), said)

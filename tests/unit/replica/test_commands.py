@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -47,28 +46,6 @@ def test_misuse_ends_with_2(given: list[str], capsys: pytest.CaptureFixture[str]
 def test_consume_refuses_negative_numbers(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["consume", "orders", *given]) == 2
     assert f"{given[1]} is not in the range x>=0" in capsys.readouterr().err
-
-
-IMPORT_INTERRUPTED = """
-import importlib.abc, signal, sys
-
-class Interrupt(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name in ("replica.cli.root", "zab.cli.root"):
-            signal.raise_signal(signal.SIGTERM)
-
-sys.meta_path.insert(0, Interrupt())
-sys.argv[1:] = ["COMMAND", "nowhere"]
-from PACKAGE.cli import main
-sys.exit(main())
-"""
-
-
-@pytest.mark.parametrize("package", ["replica", "zab"])
-@pytest.mark.parametrize("command", ["serve", "dev"])
-def test_sigterm_during_the_imports_ends_a_server_in_order(package: str, command: str) -> None:
-    code = IMPORT_INTERRUPTED.replace("PACKAGE", package).replace("COMMAND", command)
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
 def test_error_of_the_brokers_inside_a_nursery_is_one_line() -> None:

@@ -214,6 +214,21 @@ def test_configuration_that_cannot_be_applied_keeps_no_other_from_being_heard(
     assert len([each for each in caplog.records if each.exc_info]) == 1
 
 
+def test_configuration_that_could_not_be_applied_is_applied_when_read_again() -> None:
+    fails, applied = [True], []
+
+    def apply(entity: Entity, _: object) -> None:
+        if fails.pop():
+            raise Unforeseen
+        applied.append(entity)
+
+    feed, topic = ConfigFeed(apply), Entity.of("topics", "t")
+    for _ in range(3):
+        feed._take(topic, {"retention.ms": "1"})
+        fails[:] = [False]
+    assert applied == [topic]
+
+
 async def test_name_that_no_node_can_have_keeps_no_other_configuration_from_being_read() -> None:
     class Session:
         async def get(self, path: str) -> tuple[bytes, None]:

@@ -15,9 +15,10 @@ from replica.cli import main
 @pytest.fixture
 def collector() -> Iterator[None]:
     thresholds = gc.get_threshold()
+    gc.unfreeze()
     yield
     gc.set_threshold(*thresholds)
-    gc.unfreeze()
+    gc.freeze()  # as it was: see tests/conftest.py
 
 
 @pytest.mark.usefixtures("collector")

@@ -6,11 +6,13 @@ import base64
 from collections.abc import Mapping
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kraft_controller.core.configuration.config_keys import ConfigError
 from kraft_controller.core.configuration.scram import (
+    ITERATIONS_MIN,
     Credential,
     Mechanism,
     asked_for,
@@ -18,9 +20,12 @@ from kraft_controller.core.configuration.scram import (
     of_password,
     read_credential,
 )
+from kraft_controller.runtime.admin.entity_configs import Entity
 from replica.core.security.sasl_exchange import Refused
 from replica.core.security.sasl_plain import TOKEN_BYTES_MAX, PlainExchange
 from replica.core.security.sasl_scram import ScramExchange, ScramProof, escaped, unescaped
+from replica.runtime.authentication.user_credentials import UserCredentials
+from replica.runtime.logs import Log
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 MINE, YOURS = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -88,6 +93,20 @@ def test_unknown_names_have_constant_distinct_salts() -> None:
 
     assert shown("bob") == shown("bob") != shown("eve")
     assert len(base64.b64decode(shown("bob")[2:])) == 20
+
+
+def test_unknown_names_have_the_usual_number_of_iterations() -> None:
+    users = UserCredentials(Log(1), lambda: None)
+    mechanism = Mechanism.SHA_256
+    assert users.usual_iterations(mechanism) == ITERATIONS_MIN
+    for name, iterations in (("ann", 8_192), ("bob", 8_192), ("eve", 4_096)):
+        users._on_config(Entity.of("users", name), {mechanism.value: evolve(PENCIL, iterations=iterations).text})
+    usual = users.usual_iterations(mechanism)
+    server = ScramExchange(mechanism, lambda _: None, YOURS, SECRET, usual)
+    assert server.step(FIRST).endswith(b",i=8192")
+    for name in ("ann", "bob"):
+        users._on_config(Entity.of("users", name), {})
+    assert users.usual_iterations(mechanism) == 4_096
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,7 @@ def test_only_so_many_may_wait() -> None:
     assert server.fetch(world.token(), Fetch((FetchPartition(T0, 0, BIG),), wait_ms=5_000), world.now) is not None
     assert world.error(world.produce(1, "a", acks=1)) is ErrorCode.REQUEST_TIMED_OUT
     assert world.log(1).records() == []
+    assert server.delete_records(world.token(), 0, [(T0, 0)], world.now) == [Deleted(T0, ErrorCode.REQUEST_TIMED_OUT)]
 
 
 def test_disconnected_fetch_is_forgotten() -> None:

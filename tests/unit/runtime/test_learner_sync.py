@@ -10,7 +10,7 @@ import trio
 
 from zab.core.batch import Batch, pack
 from zab.core.errors import DamagedError, StorageError
-from zab.core.messages import Diff, Inform, Message, Propose, SnapBegin, SnapChunk, SnapEnd, SnapHeld, SnapResume
+from zab.core.messages import Diff, Message, Propose, SnapBegin, SnapChunk, SnapEnd, SnapHeld, SnapResume
 from zab.core.ready import Envelope, FoundSnapshot, SendLog, SendRest, SendSnapshot
 from zab.core.zxid import Epoch, ServerId, Zxid, make
 from zab.host.logs import Log
@@ -124,12 +124,6 @@ async def test_a_snapshot_file_that_became_unreadable_cuts_the_link_and_nothing_
         heard = await world.run(world.learner_sync.bulk_sender(items, world.link))
     assert world.link.reason == f"the snapshot is not readable: {error}"
     assert not any(isinstance(message, Propose | SnapEnd) for message in heard)
-
-
-async def test_observers_receive_old_log_as_committed() -> None:
-    world = World(FakeStorage(batch(3)))
-    log = SendLog(make(1, 2), make(1, 3), inform=True)
-    assert await world.run(world.learner_sync.bulk_sender([log], world.link)) == [Inform(batch(3))]
 
 
 async def test_a_snapshot_is_pulled_by_the_handful() -> None:

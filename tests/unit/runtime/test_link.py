@@ -12,7 +12,6 @@ import trio.testing
 from zab.core.batch import pack
 from zab.core.messages import Ack, Commit, LinkDown, LinkUp, Propose, SnapChunk, SnapEnd
 from zab.core.zxid import ServerId, Zxid, make
-from zab.net.network import TcpNetwork
 from zab.net.wakeup import Wakeup
 from zab.runtime.inbox import Inbox
 from zab.runtime.link import Link, Send
@@ -331,36 +330,6 @@ async def test_long_transfer_precedes_later_flushed_messages() -> None:
         while len(received) < len(b"".join(commits(1, 2, 3))):
             received += await stream.receive_some()
         assert received == b"".join(commits(1, 2, 3))
-
-
-async def test_peer_without_room_ends_no_link_in_the_kernel() -> None:
-    """The protocol gives a synchronization up; the kernel's limit is shorter, and ends what still moves."""
-    data = bytes(8 << 20)
-
-    async def bulk(send: Send) -> None:
-        await send(data)
-
-    network = TcpNetwork(silence_ms=300)
-    (listener,) = await network.listen("127.0.0.1", 0)
-    with socket.socket() as plain:
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        plain.setblocking(False)
-        peer = trio.SocketStream(trio.socket.from_stdlib_socket(plain))
-        address = listener._listener.socket.getsockname()  # type: ignore[attr-defined]
-        async with trio.open_nursery() as nursery, peer, listener:
-            await peer.socket.connect(address)
-            link = Link(ServerId(2), dialled=False, limits=Limits())
-            nursery.start_soon(link.run, listener.accept, LinkUp(dialled=False), inbox())
-            link.send_bulk(bulk)
-            link.flush()
-            await trio.sleep(2)
-            assert link.reason == "closed"
-            with trio.fail_after(60):
-                left = len(data)
-                while left:
-                    left -= len(await peer.receive_some(1 << 20))
-            assert link.moved_bytes == len(data)
-            assert link.pace()["bytes_per_s"] > 0
 
 
 # -- the inbox ----------------------------------------------------------------------------------------------

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
+from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.service import authentication
 from zab.service.authentication import CREDENTIALS_BYTES_MAX, ClientAuthentication, Verdict
 from zab.store.acl import digest_id
+from zab.store.error_codes import ErrorCode
+from zab.wire.sasl import DigestClient
 
 
 def test_one_identity_more_than_allowed_is_refused() -> None:
@@ -19,6 +22,18 @@ def test_one_identity_more_than_allowed_is_refused() -> None:
     assert caller.authenticate("digest", b"bob:1") is Verdict.REFUSED
     assert caller.identities == before
     assert "ClientPortSettings.identities_max allows 3" in caller.why
+
+
+def test_sasl_login_beyond_the_number_of_identities_is_no_wrong_guess() -> None:
+    settings = ClientPortSettings(identities_max=1, security=SecuritySettings(sasl_users={"bob": "x"}))
+    caller = ClientAuthentication(settings, "10.0.0.1", random_bytes=bytes)
+    for password, guessed_wrong in (("y", True), ("x", False)):
+        challenge, _ = caller.sasl(b"")
+        assert challenge is not None
+        reply = DigestClient("bob", password, b"nonce").step(challenge)
+        assert caller.sasl(reply) == (None, int(ErrorCode.AUTH_FAILED))
+        assert caller.guessed_wrong == guessed_wrong
+    assert "ClientPortSettings.identities_max allows 1" in caller.why
 
 
 def test_reason_of_a_refusal_is_not_that_of_an_earlier_guess() -> None:

@@ -12,9 +12,9 @@ SETTINGS = ReaperSettings(interval_ms=1_000, per_minute_max=120)
 class Reaper:
     """A reaper on a clock that the test moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ReaperSettings = SETTINGS) -> None:
         self.now = 0
-        self.it = ContainerReaper(SETTINGS, lambda: self.now, lambda: 0)
+        self.it = ContainerReaper(settings, lambda: self.now, lambda: 0)
 
     def due(self, tree: Tree, now: int, *, leads: bool) -> list[str]:
         self.now = now
@@ -45,6 +45,12 @@ def test_deletions_of_one_look_are_spread_over_seconds() -> None:
     assert reaper.due(tree, 2_000, leads=True) == ["/c2", "/c3"]
     assert reaper.due(tree, 3_000, leads=True) == ["/c4"]
     assert reaper.it.deadline == 4_000, "the next interval begins after the last part"
+
+
+def test_a_minute_deletes_per_minute_max() -> None:
+    for most, deleted in ((1, 60), (100, 100), (119, 119), (10_000, 10_000)):
+        reaper, tree = Reaper(ReaperSettings(1_000, most)), tree_of(10_000)
+        assert sum(len(reaper.due(tree, second * 1_000, leads=True)) for second in range(1, 61)) == deleted
 
 
 def test_server_that_does_not_lead_deletes_nothing() -> None:

@@ -84,6 +84,21 @@ def test_discarded_vote_is_not_repeated() -> None:
     assert link.step(HERE, 1) == WaitUntil(inf)
 
 
+def test_vote_that_is_discarded_before_it_was_sent_goes_out_on_an_open_connection_only() -> None:
+    link = larger()
+    link.opened(0)
+    link.send(b"vote")
+    link.discard()
+    assert link.take() == b"vote", "the peer may need it to decide"
+    link.send(b"another")
+    link.discard()
+    link.closed(1)
+    assert link.step(HERE, 1) == WaitUntil(inf)
+    link.send(b"a third")
+    link.discard()
+    assert link.step(HERE, 2) == WaitUntil(inf)
+
+
 def test_server_with_the_smaller_id_knocks_and_leaves_the_peer_time_to_connect() -> None:
     link = smaller()
     assert not link.is_dialler

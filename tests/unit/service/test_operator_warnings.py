@@ -113,7 +113,7 @@ def test_warnings_come_in_the_order_of_urgency() -> None:
     )
     seen = status(voting=False, damage=("log.1 is cut off",), links=links)
     assert operator_warnings(seen, disk, Mismatch(0x20, 1, 2), ["the loop driver is dead"]) == [
-        "no leader: this server is not part of a quorum, and writes wait",
+        "no leader yet: this server does not serve, and writes wait",
         "this server does not vote: history or promises may be missing until a leader has healed it",
         "the loop driver is dead",
         "damaged: log.1 is cut off",

@@ -58,6 +58,7 @@ def test_bytes_that_the_transport_refuses_stay_in_front() -> None:
 def test_answer_to_the_first_frame_is_not_counted_as_sent() -> None:
     buffer = SendBuffer()
     buffer.put_greeting(b"welcome")
+    assert (buffer.sent, buffer.taken_bytes) == (0, 0)
     buffer.put(b"reply")
     assert buffer.take() == b"welcomereply"
     assert (buffer.sent, buffer.taken_bytes, buffer.bytes) == (1, 5, 12)

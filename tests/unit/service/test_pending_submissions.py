@@ -323,6 +323,13 @@ def test_cancelling_for_ever_without_a_leader_takes_no_memory() -> None:
         pending.cancel(submission)
     assert len(pending) == 10
     assert len(pending._queued) <= SLACK + 1
+    caller.submit(b"waits at the head of the queue")
+    for number in range(5 * SLACK):
+        (submission,) = caller.submit(b"z%d" % number)
+        pending.cancel(submission)
+        pending.cancel(submission)
+    assert len(pending._queued) <= SLACK + 1
+    pending.take(100, 10_000)
 
 
 # -- room ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ find it again, also after a crash of its own, and the server must be able to con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from random import Random
 
 import pytest
@@ -37,6 +38,8 @@ from zab.storage.storage import Storage, StorageSettings
 
 ZEROS = bytes(1500)
 """A payload with whole sectors of zeros in it: the hardest to tell from one that was never written."""
+
+pytestmark = pytest.mark.slow
 
 WORKLOAD: Sequence[Step] = (
     writing(epochs(1, 0)),
@@ -105,6 +108,12 @@ def crashes(settings: StorageSettings, steps: Sequence[Step]) -> Iterator[tuple[
         at += 1
 
 
+@cache
+def crashes_of_workload(settings: StorageSettings) -> list[tuple[str, MemoryDisk, Sequence[Model]]]:
+    """Run the workload once for all endings. A test changes clones of the disks only."""
+    return list(crashes(settings, WORKLOAD))
+
+
 def failure_of(disk: MemoryDisk, reached: list[Sequence[Model]]) -> str | None:
     try:
         run_steps(disk, TINY, WORKLOAD, reached)
@@ -125,8 +134,9 @@ def goes_on(storage: Storage, model: Model) -> None:
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_crash_leaves_a_legal_state(settings: StorageSettings, ending: str) -> None:
     count = 0
-    for where, disk, legal in crashes(settings, WORKLOAD):
+    for where, crashed, legal in crashes_of_workload(settings):
         count += 1
+        disk = crashed.clone()
         ENDINGS[ending](disk)
         try:
             storage, recovered = Storage.open(disk, settings)

@@ -131,7 +131,7 @@ def test_it_is_deleted_when_it_is_stale(writes: list[Write]) -> None:
 def test_partial_snapshot_resumes_only_from_durable_chunks() -> None:
     _, learner = a_learner(4)
     assert learner.held is not None
-    with pytest.raises(LocalProtocolError, match="is kept here"):
+    with pytest.raises(LocalProtocolError, match="is not kept here"):
         learner.perform([ResumeSnapshot(0, SnapHeld(AT, learner.held.size, bytes(16)))])
 
 

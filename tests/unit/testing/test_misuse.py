@@ -311,7 +311,7 @@ def test_session_of_another_store_is_reported() -> None:
             for misuse in (store.suspend, store.resume):
                 with pytest.raises(zab.LocalProtocolError, match="has no connection in this store: open it with store"):
                     await misuse(session)
-            with pytest.raises(zab.LocalProtocolError, match="is not in this store: it belongs to another one"):
+            with pytest.raises(zab.LocalProtocolError, match="is not in this store: it has expired, or belongs to"):
                 await store.expire(session)
 
     use(calls)

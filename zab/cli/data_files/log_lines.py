@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -21,6 +22,7 @@ from zab.wire.disk_store import store_txn
 from zab.wire.disk_txn import FileTxn
 from zab.wire.relay_messages import TAG_BYTES
 
+_ZXID: Final = re.compile(r"[0-9]+/[0-9]+|(0[xX])?[0-9a-fA-F]+")
 _NAMES: Final = {Op.SET_DATA: "set", Op.DELETE_CONTAINER: "delete container", Op.CREATE_TTL: "create ttl"}
 
 
@@ -85,19 +87,12 @@ def lines_of(batch: Batch) -> Iterator[LogLine]:
                 zxid, None, 0, 0, "membership", "", payload.decode("utf-8", "replace").replace("\n", " "), payload
             )
             continue
+        txn = payload[TAG_BYTES:]
         try:
-            yield line_of(zxid, transactions.decode(payload[TAG_BYTES:]))
+            yield line_of(zxid, transactions.decode(txn))
         except DamagedError:
-            yield LogLine(
-                zxid,
-                None,
-                0,
-                0,
-                "unknown",
-                "",
-                f"{len(payload)} bytes that are not a transaction of the store",
-                payload[TAG_BYTES:],
-            )
+            what = f"{len(txn)} bytes that are not a transaction of the store"
+            yield LogLine(zxid, None, 0, 0, "unknown", "", what, txn)
 
 
 def transactions_of(batches: Iterable[Batch]) -> Iterator[tuple[Zxid, bytes]]:
@@ -191,7 +186,6 @@ def _size(data: bytes | None) -> str:
 
 def zxid_of(text: str) -> Zxid:
     """Parse a zxid in hexadecimal, like `0x200000001`, or as epoch and counter, like `2/1` in zab's messages."""
-    try:
-        return parse(text) if "/" in text else Zxid(int(text, 16))
-    except ValueError:
-        raise ValueError(f"{text!r} is not a zxid: expected one like 0x200000001 or 2/1") from None
+    if not _ZXID.fullmatch(text):  # `int` would accept -1, 1_0, and digits of any script
+        raise ValueError(f"{text!r} is not a zxid: expected one like 0x200000001 or 2/1")
+    return parse(text) if "/" in text else Zxid(int(text, 16))

@@ -27,7 +27,7 @@ def streamed(url: str, auth: str | None) -> Iterator[bytes]:
     try:
         where = urlsplit(url)
         host, port = where.hostname, where.port
-    except ValueError:  # a port or an IPv6 address that is none
+    except ValueError:  # an invalid port or IPv6 address
         host = None
     if host is None:
         raise ConfigError(f"{url}: expected the URL of an admin port, like http://127.0.0.1:8080")

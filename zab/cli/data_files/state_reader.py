@@ -38,7 +38,7 @@ from zab.wire.disk_txn import FileTxn
 
 READ_BYTES: Final = 1 << 20
 UNSEEN_MAX: Final = 1 << 24
-"""The largest plausible number of transactions, after a snapshot's newest known change, that leave no zxid in it.
+"""The largest plausible number of transactions after a snapshot's newest known change that change no zxid of a node.
 
 If a file's name has a date in place of the zxid, the difference is far larger.
 """
@@ -70,10 +70,11 @@ class StoreState:
 def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_progress) -> StoreState:
     """Read the state in a data directory or a snapshot file. `log_dir` is the dataLogDir of a directory.
 
-    Raise `ConfigError` if the path is neither a data directory nor a snapshot of zab or of ZooKeeper, if a snapshot of
-    ZooKeeper lies outside of `version-2`, or if a file's zxid is unknown. Raise `NoSnapshotError` if a directory of
-    ZooKeeper has no usable snapshot, `MisnamedError` if the name of a file has the wrong zxid, and `DamagedError`, the
-    base class of both, for other damage. Raise another `StorageError` if a file cannot be read.
+    Raise `ConfigError` if the path is neither a data directory nor a snapshot of zab or of ZooKeeper, if a directory
+    without `version-2` contains a snapshot of ZooKeeper, or if the zxid of a snapshot file is unknown. Raise
+    `NoSnapshotError` if a directory of ZooKeeper has no usable snapshot, `MisnamedError` if the name of a snapshot file
+    has the wrong zxid, and `DamagedError`, the base class of both, for other damage. Raise another `StorageError` if a
+    file cannot be read.
     """
     if path.is_dir():
         theirs = their_files(path)
@@ -108,8 +109,8 @@ def read_state(path: Path, log_dir: Path | None = None, progress: Progress = no_
             store.zxid = content
         if not whole:
             notes.append(
-                f"{path}: written while the state changed; without the log after its zxid, it contains parts of "
-                "later changes"
+                f"{path}: written while the state changed, so it contains only some of the changes of that time; the "
+                "log with the others is not read"
             )
         return StoreState(store, str(path), epoch_of(Zxid(store.zxid)), tuple(notes))
     raise ConfigError(f"{path}: neither a snapshot of zab nor one of ZooKeeper")
@@ -261,7 +262,7 @@ def _their_snapshot(
     when it begins to write it, so the file may contain later changes. If the zxid in the name is later than the
     content, raise `MisnamedError`: the log between the two would not be replayed. Old versions of ZooKeeper write no
     last zxid, so only a lower bound of the content's end is known. Then a name is refused only if `_may_be_named` is
-    false and no log reaches its zxid.
+    false and no log reaches the zxid in the name.
     """
     reader = SnapshotReader(plain(pieces(path, progress), compression))
     store = Store()
@@ -293,9 +294,10 @@ def _newest_change(reader: SnapshotReader, store: Store) -> int:
 def _may_be_named(zxid: int, content: int, reader: SnapshotReader) -> bool:
     """Return whether a snapshot whose newest known change is `content` may have been named `zxid`.
 
-    If the file has a digest, the digest's zxid is that of the last transaction. The name may then differ only by the
-    beginning of an epoch, which a leader counts as processed. Without a digest, transactions that change no zxid of a
-    node may follow the newest known change: those of sessions and ACLs, and failed requests.
+    If the file has a digest, the digest's zxid is that of the last transaction. The name may then be later only
+    if it is the first zxid of a later epoch (counter 0), which a leader counts as processed. Without a digest,
+    transactions that change no zxid of a node may follow the newest known change: those of sessions and ACLs, and
+    failed requests.
     """
     epochs = epoch_of(Zxid(zxid)) - epoch_of(Zxid(content))
     ahead = counter_of(Zxid(zxid)) if epochs else zxid - content

@@ -38,7 +38,7 @@ def check_new(target: Path) -> None:
 
 
 _MODE: Final = 0o640
-"""The mode that a server gives its own files: other users of the host may not read the store."""
+"""The mode that a server gives its own files: only the owner and the group may read the store."""
 
 
 def found_in(target: Path, state: StoreState) -> None:

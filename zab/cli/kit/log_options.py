@@ -18,7 +18,10 @@ FORMATS: Final = ("text", "json")
 
 
 class JsonFormatter(logging.Formatter):
-    """Format a record as a JSON object: time, level, event, and its fields, with JSON's types where they fit."""
+    """Format a record as a JSON object: time, level, event, its fields, and the traceback of an exception.
+
+    The fields have JSON's types where these fit.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, object] = {

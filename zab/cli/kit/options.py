@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from zab.cli.kit.verb_group import Arguments
+from zab.client.dialing import ClientTls
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no argument
@@ -73,6 +74,35 @@ def user_and_password(text: str) -> tuple[str, str]:
     if not user or not colon:
         raise click.BadParameter("expected USER:PASSWORD")
     return user, password
+
+
+_FILE: Final = click.Path(exists=True, dir_okay=False)
+_TLS: Final[tuple[Callable[[Any], Any], ...]] = (
+    click.option("--tls/--no-tls", default=None, help="Use TLS, or not.  [default: TLS if --ca or --cert is given]"),
+    click.option(
+        "--ca",
+        type=_FILE,
+        help="The authorities that sign the servers' certificates (PEM).  [default: those of the system]",
+    ),
+    click.option("--cert", type=_FILE, help="The certificate of this client (PEM)."),
+    click.option("--key", type=_FILE, help="The key of --cert, if it is not in the same file (PEM)."),
+    click.option("--any-hostname", is_flag=True, help="Accept a server's certificate that names another host."),
+)
+
+
+def tls_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for TLS between a client and the servers of a store. `client_tls` reads them."""
+    for option in reversed(_TLS):
+        function = option(function)
+    return function
+
+
+def client_tls(
+    tls: bool | None, ca: str | None, cert: str | None, key: str | None, any_hostname: bool
+) -> ClientTls | None:
+    """Return the TLS settings that these options describe; None for plain TCP."""
+    uses_tls = bool(ca or cert) if tls is None else tls
+    return ClientTls(ca, cert, key, not any_hostname) if uses_tls else None
 
 
 def log_dir_option(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -66,7 +66,10 @@ def announce(line: str) -> None:
 
 
 def with_standard_streams(run: Callable[[], int]) -> int:
-    """Run a command and return its exit status. If its output cannot be written, report that in one line."""
+    """Run a command and return its exit status. If its output cannot be written, report that in one line.
+
+    Report nothing if the reader has closed the pipe, as `head` does.
+    """
     before = sys.stdout, sys.stderr
     sys.stdout = _guarded(sys.stdout, sys.__stdout__, _Output)
     sys.stderr = _guarded(sys.stderr, sys.__stderr__, _Messages)

@@ -53,7 +53,9 @@ class Shell:
 
     def __init__(self, opens: Opens, servers: str, say: Callable[[str], None], complain: Callable[[str], None]) -> None:
         self.servers = servers
-        self.history: list[str] = []
+        self.history: dict[int, str] = {}
+        self._lines = 0
+        """The number of lines so far."""
         self.prints_watches = True
         self.done = False
         self._opens = opens
@@ -144,15 +146,16 @@ class Shell:
     def prompt(self) -> str:
         session = self._session
         state = "CLOSED" if session is None else session.state.name
-        return f"[zk: {self.servers}({state}) {len(self.history)}] "
+        return f"[zk: {self.servers}({state}) {self._lines}] "
 
     async def line(self, line: str) -> bool:
         """Run a line. Return False if it failed, after printing the error."""
         line = line.strip()
         if not line or line.startswith("#"):
             return True
-        self.history.append(line)
-        del self.history[:-HISTORY_MAX]
+        self.history[self._lines] = line
+        self._lines += 1
+        self.history.pop(self._lines - 1 - HISTORY_MAX, None)
         return await self._try(lambda: self.execute(line))
 
     async def words(self, words: list[str]) -> bool:

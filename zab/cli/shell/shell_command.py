@@ -11,17 +11,15 @@ import click
 import trio
 
 from zab.cli.kit.failures import Misused
-from zab.cli.kit.options import identity, user_and_password
+from zab.cli.kit.options import client_tls, identity, tls_options, user_and_password
 from zab.cli.shell.terminal import complain, run_lines, run_prompt, run_words
 from zab.client.client_settings import ClientSettings
-from zab.client.dialing import ClientTls
 from zab.client.remote_session import connect
 from zab.core.errors import ConfigError, ZabError
 from zab.session.api import Session
 
 DEFAULT_SERVERS = "127.0.0.1:2181"
 WITHIN_S = 30.0
-_FILE = click.Path(exists=True, dir_okay=False)
 
 
 @click.command(
@@ -55,15 +53,7 @@ _FILE = click.Path(exists=True, dir_okay=False)
     help="Credentials of an identity, like digest:user:password. May be repeated.",
 )
 @click.option("--sasl", type=user_and_password, metavar="USER:PASSWORD", help="Log in with SASL DIGEST-MD5.")
-@click.option("--tls/--no-tls", default=None, help="Use TLS, or not.  [default: TLS if --ca or --cert is given]")
-@click.option(
-    "--ca",
-    type=_FILE,
-    help="The authorities that sign the servers' certificates (PEM).  [default: those of the system]",
-)
-@click.option("--cert", type=_FILE, help="The certificate of this client (PEM).")
-@click.option("--key", type=_FILE, help="The key of --cert, if it is not in the same file (PEM).")
-@click.option("--any-hostname", is_flag=True, help="Accept a server's certificate that names another host.")
+@tls_options
 @click.option("-r", "--read-only", is_flag=True, help="Accept a server without a quorum: it serves reads only.")
 @click.option(
     "--history",
@@ -102,8 +92,7 @@ def shell(
     Exit status: 0 all commands succeeded, 1 a command failed, 2 wrong usage, 3 no session could be opened. At the
     prompt, failed commands do not change the status 0.
     """
-    uses_tls = bool(ca or cert) if tls is None else tls
-    secure = ClientTls(ca, cert, key, not any_hostname) if uses_tls else None
+    secure = client_tls(tls, ca, cert, key, any_hostname)
 
     def opens(names: str) -> AbstractAsyncContextManager[Session]:
         return connect(

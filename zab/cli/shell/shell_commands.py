@@ -81,10 +81,12 @@ async def _walk(shell: ShellContext, path: str) -> None:
     left = [child_of(path, name) for name in sorted(names, reverse=True)]
     while left:
         node = left.pop()
-        if await shell.session.exists(node) is None:
+        try:
+            names = await shell.session.children(node)
+        except NoNode:
             continue  # deleted since the listing
         shell.say(node)
-        left += [child_of(node, name) for name in sorted(await shell.session.children(node), reverse=True)]
+        left += [child_of(node, name) for name in sorted(names, reverse=True)]
 
 
 @command(
@@ -325,7 +327,7 @@ async def _add_watch(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "removewatches path [-c|-d|-a] [-l]",
-    "remove watches; -c: of children, -d: of data, -a: of any kind (default); -l has no effect",
+    "remove watches at path; -c: one-shot, of children; -d: one-shot, of data; -a: all (default); -l has no effect",
     flags="cdal",
     least=1,
     most=1,
@@ -336,7 +338,7 @@ async def _remove_watches(shell: ShellContext, line: ParsedLine) -> None:
 
 @command(
     "checkwatches path [-c|-d|-a]",
-    "tell whether this session watches the node; -c: its children, -d: its data, -a: either (default)",
+    "tell whether the session has a watch at path; -c: one-shot, of children; -d: one-shot, of data; -a: any (default)",
     flags="cda",
     least=1,
     most=1,
@@ -346,7 +348,11 @@ async def _check_watches(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(f"{line.words[0]} is {'' if there else 'not '}watched")
 
 
-@command("printwatches [on|off]", "print watch events, or stop printing them; without on or off: tell which", most=1)
+@command(
+    "printwatches [on|off]",
+    "print watch events, or stop printing them; without an argument: show the present setting",
+    most=1,
+)
 async def _print_watches(shell: ShellContext, line: ParsedLine) -> None:
     if not line.words:
         shell.say(f"printwatches is {'on' if shell.prints_watches else 'off'}")
@@ -379,8 +385,8 @@ async def _set_quota(shell: ShellContext, line: ParsedLine) -> None:
     if not limits:
         raise BadLine("give a limit: -n or -N for nodes, -b or -B for bytes; -N and -B are hard limits")
     await quotas.set_quota(shell.session, line.words[0], limits)
-    if line.value("-N") or line.value("-B"):  # a client cannot see whether its server enforces quotas
-        shell.say("note: only servers with enforceQuota=true enforce -N and -B")
+    if line.value("-N") or line.value("-B"):  # a client cannot see whether quotas are enforced
+        shell.say("note: -N and -B are enforced only if the leader has enforceQuota=true")
 
 
 @command("listquota path", "print the limits and the usage of a subtree", least=1, most=1)
@@ -395,7 +401,13 @@ async def _list_quota(shell: ShellContext, line: ParsedLine) -> None:
     shell.say(f"Output quota for {path} {shown(limits)}", f"Output stat for {path} {shown(stats)}")
 
 
-@command("delquota [-n|-b|-N|-B] path", "remove the named limits of a subtree, or all", flags="nbNB", least=1, most=1)
+@command(
+    "delquota [-n|-b|-N|-B] path",
+    "remove the named limits of a subtree; without an option: all",
+    flags="nbNB",
+    least=1,
+    most=1,
+)
 async def _delete_quota(shell: ShellContext, line: ParsedLine) -> None:
     await quotas.delete_quota(shell.session, line.words[0], {quotas.KEYS[flag] for flag in line.flags})
 
@@ -435,7 +447,7 @@ async def _reconfig(shell: ShellContext, line: ParsedLine) -> None:
             text = await trio.Path(file).read_text()
         except OSError as error:
             raise BadLine(f"{file}: {error.strerror}") from None
-        members = ",".join(line for line in text.split() if line.startswith("server."))
+        members = ",".join(line for line in text.split() if line.startswith(("server.", "group.", "weight.")))
     if bool(joining or leaving) == (members is not None):
         raise BadLine("give either changes (-add, -remove) or all members (-members, -file), not both")
     version = line.number("-v", 16)
@@ -472,10 +484,9 @@ async def _quit(shell: ShellContext, line: ParsedLine) -> None:
     shell.done = True
 
 
-@command("history", "list the last commands, with numbers")
+@command("history", "list the last 11 commands, with their numbers")
 async def _history(shell: ShellContext, line: ParsedLine) -> None:
-    first = max(0, len(shell.history) - 11)
-    shell.say(*[f"{number} - {line}" for number, line in enumerate(shell.history[first:], first)])
+    shell.say(*[f"{number} - {line}" for number, line in [*shell.history.items()][-11:]])
 
 
 @command("redo number", "repeat a command, by its number in `history`", least=1, most=1)
@@ -483,9 +494,9 @@ async def _redo(shell: ShellContext, line: ParsedLine) -> None:
     try:
         number = int(line.words[0])
         again = shell.history[number]
-    except (ValueError, IndexError):
+    except (ValueError, KeyError):
         raise BadLine(f"there is no command {line.words[0]} in the history: `history` lists the last ones") from None
-    if again.split()[:1] == ["redo"] or number == len(shell.history) - 1:
+    if again.split()[:1] == ["redo"] or number == max(shell.history):
         raise BadLine("redo cannot repeat itself")
     await shell.execute(again)
 

@@ -9,7 +9,8 @@ from zab.session.watch import Watch
 
 
 class ShellContext(Protocol):
-    history: list[str]
+    history: dict[int, str]
+    """The last lines, by number. The line that runs is the last one."""
     prints_watches: bool
     """True if events are printed when they arrive."""
     done: bool

@@ -22,7 +22,7 @@ COMPLETION_S: Final = 2.0
 
 try:
     import readline
-except ModuleNotFoundError:  # Python may be built without it: then the prompt has no completion and no history
+except ModuleNotFoundError:  # Python may be built without it: then the prompt has no completion and no stored history
     HAS_READLINE = False
 else:
     HAS_READLINE = True
@@ -43,7 +43,7 @@ async def run_words(opens: Opens, servers: str, words: list[str]) -> bool:
 
 
 async def run_lines(opens: Opens, servers: str) -> bool:
-    """Run each line of stdin as a command, even after one has failed. Return False if any failed."""
+    """Run each line of stdin as a command until `quit`, even after one has failed. Return False if any failed."""
     good = True
     async with opened(opens, servers, say, complain) as shell:
         while not shell.done:
@@ -125,7 +125,8 @@ def run_prompt(opens: Opens, servers: str, history: Path | None) -> None:
     say(f"connecting to {servers}")
     shell = thread.begin()
     _prepare(thread, shell, history)
-    say("`help` lists the commands, Tab completes them and paths, Ctrl-D leaves the shell")
+    tab = "Tab completes them and paths, " if HAS_READLINE else ""
+    say(f"`help` lists the commands, {tab}Ctrl-D leaves the shell")
     try:
         while not shell.done:
             try:

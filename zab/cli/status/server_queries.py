@@ -6,24 +6,25 @@ HTTP as a frame that is too long, and closes the connection; then four-letter wo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-import h11
 import trio
 from attrs import evolve, frozen
 
+from zab.admin.admin_query import ask_word, http_get, json_object
 from zab.cli.shell.formatting import client_addresses
 from zab.client.remote_session import connect
+from zab.core.addresses import bracketed
 from zab.core.errors import ZabError
 from zab.runtime.peer_handshake import described
 from zab.service.health.ensemble_health import UNKNOWN, VETOING
 
-REPLY_BYTES_MAX: Final = 4 << 20
 _MODES: Final = frozenset({"leader", "follower", "observer", "standalone", "read-only"})
 _MISSING: Final = "it is not in the running ensemble"
-_NO_LEADER: Final = "it does not serve: it knows no leader, or vetoes the leader; its admin port shows which"
+_NO_LEADER: Final = (
+    "it does not serve: it has no leader, is still synchronizing, or vetoes the leader; zab's admin port shows which"
+)
 _VETOING: Final = "it vetoes its leader, and cannot see whether the others serve: query them, too"
 SERVING: Final = frozenset({"leader", "follower", "observer", "standalone"})
 
@@ -54,9 +55,9 @@ class ServerRow:
 
 @frozen
 class Followers:
-    """The numbers of voters and of observers, and how many of each are in sync with their leader; None if unknown.
+    """The numbers of voters and observers, and of the followers and observers in sync with their leader.
 
-    No leader reports the number of observers; `with_members` adds it.
+    A number is None if it is unknown. No leader reports the number of observers; `with_members` adds it.
     """
 
     voters: int | None = None
@@ -115,21 +116,27 @@ async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerRepor
         except (OSError, trio.BrokenResourceError) as error:
             why = f"it cannot be reached: {described(error)}"
         except ValueError as error:
-            why = f"no server of an ensemble answers there: {error}"
+            why = f"no state of a server can be read there: {error}"
+        except (KeyError, TypeError, AttributeError) as error:
+            why = f"no state of a server can be read there: its reply has another form ({error!r})"
     return ServerReport((ServerRow(where, problem=why),))
 
 
 async def _ask(where: str, host: str, port: int) -> ServerReport:
-    status, body = await _http(host, port, "/status.json")
+    status, body = await http_get(host, port, "/status.json")
     if status == 200:
-        return _from_overview(_object(body), host)
+        return _from_overview(json_object(body), host)
     if status is not None:
-        status, body = await _http(host, port, "/commands/monitor")
+        status, body = await http_get(host, port, "/commands/monitor")
         if status != 200:
             raise ValueError(f"HTTP status {status}: {body.decode('utf-8', 'replace').strip()[:500]}")
-        monitor = _object(body)
-        _, stats = await _http(host, port, "/commands/server_stats")
-        zxid = _object(stats).get("server_stats", {}).get("last_processed_zxid")
+        monitor = json_object(body)
+        _, stats = await http_get(host, port, "/commands/server_stats")
+        zxid = json_object(stats).get("server_stats", {}).get("last_processed_zxid")
+        _, configuration = await http_get(host, port, "/commands/configuration")
+        client_port = json_object(configuration).get("client_port")
+        if isinstance(client_port, int) and client_port > 0:  # so that `judge` recognizes the server at both ports
+            where = f"{bracketed(host)}:{client_port}"
         row = _from_monitor(where, monitor, zxid if isinstance(zxid, int) else None)
         return ServerReport((row,), followers=_followers(row, monitor))
     return await _words(where, host, port)
@@ -227,7 +234,7 @@ def _followers(row: ServerRow, values: Mapping[str, Any], prefix: str = "") -> F
 
 
 async def _words(where: str, host: str, port: int) -> ServerReport:
-    summary = await _word(host, port, "srvr")
+    summary = await ask_word(host, port, "srvr")
     if "not currently serving" in summary:
         return ServerReport((ServerRow(where, mode="looking", problem=_NO_LEADER),), by_words=True)
     lines = dict(line.split(": ", 1) for line in summary.splitlines() if ": " in line)
@@ -247,8 +254,8 @@ async def _words(where: str, host: str, port: int) -> ServerReport:
         lines.get("Zookeeper version", "").partition(",")[0],
         None if lines["Mode"] in SERVING else "it only serves reads",
     )
-    more = dict(line.split("\t", 1) for line in (await _word(host, port, "mntr")).splitlines() if "\t" in line)
-    conf = dict(line.split("=", 1) for line in (await _word(host, port, "conf")).splitlines() if "=" in line)
+    more = dict(line.split("\t", 1) for line in (await ask_word(host, port, "mntr")).splitlines() if "\t" in line)
+    conf = dict(line.split("=", 1) for line in (await ask_word(host, port, "conf")).splitlines() if "=" in line)
     sid = _whole(conf.get("serverId"))
     row = evolve(row, id=sid or None, sessions=_whole(more.get("zk_global_sessions")))
     return ServerReport((row,), by_words=True, followers=_followers(row, more, "zk_"))
@@ -259,55 +266,3 @@ def _whole(value: object) -> int | None:
         return int(str(value))
     except ValueError:
         return None
-
-
-# -- bytes -----------------------------------------------------------------------------------------------
-
-
-async def _exchange(host: str, port: int, data: bytes) -> bytes:
-    reply = bytearray()
-    stream = await trio.open_tcp_stream(host, port)
-    async with stream:
-        await stream.send_all(data)
-        while len(reply) <= REPLY_BYTES_MAX and (piece := await stream.receive_some(64 << 10)):
-            reply += piece
-    return bytes(reply)
-
-
-async def _word(host: str, port: int, word: str) -> str:
-    return (await _exchange(host, port, word.encode())).decode("utf-8", "replace")
-
-
-async def _http(host: str, port: int, path: str) -> tuple[int | None, bytes]:
-    """Return status and body; the status is None if the port does not speak HTTP."""
-    parser = h11.Connection(h11.CLIENT)
-    request = parser.send(h11.Request(method="GET", target=path, headers=[("Host", host), ("Connection", "close")]))
-    parser.send(h11.EndOfMessage())
-    assert request is not None
-    try:
-        reply = await _exchange(host, port, request)
-    except trio.BrokenResourceError:
-        return None, b""
-    parser.receive_data(reply)
-    parser.receive_data(b"")
-    status, body = None, bytearray()
-    try:
-        while type(event := parser.next_event()) is not h11.EndOfMessage:
-            if isinstance(event, h11.Response):
-                status = event.status_code
-            elif isinstance(event, h11.Data):
-                body += event.data
-            elif isinstance(event, h11.ConnectionClosed):
-                return None, b""
-    except h11.RemoteProtocolError as error:
-        if status is None:
-            return None, b""
-        raise ValueError(f"its HTTP reply breaks off: {error}") from None
-    return status, bytes(body)
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    value = json.loads(body)
-    if not isinstance(value, dict):
-        raise ValueError("the reply is not a JSON object")
-    return value

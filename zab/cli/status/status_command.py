@@ -42,7 +42,7 @@ class Health:
 def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
     """Merge reports into one row per server, and name the problems.
 
-    Lags are relative to `newest`, the newest zxid of the first queries; None: to the newest zxid of these reports.
+    A row without a lag gets its distance from `newest`, or from the newest zxid of these reports if `newest` is None.
     """
     best: dict[object, ServerRow] = {}
     by_words: dict[object, ServerRow] = {}
@@ -54,11 +54,14 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
             if row.id is not None and _port(other) != _port(row):
                 key = row.where
                 twice.append(
-                    f"{other.where} and {row.where} both report the id {row.id}: they belong to different ensembles"
+                    f"{other.where} and {row.where} both report the id {row.id}: they belong to different ensembles, "
+                    "or one of them has a wrong myid"
                 )
             if key not in best or (best[key].problem is not None and row.problem is None):
                 best[key] = row
-    rows = _with_lags(sorted(best.values(), key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
+    identified = {row.where for row in best.values() if row.id is not None}
+    found = [row for row in best.values() if row.id is not None or row.problem or row.where not in identified]
+    rows = _with_lags(sorted(found, key=lambda row: (row.id is None, row.id or 0, row.where)), newest)
     problems = [f"{_named(row)}: {row.problem}" for row in rows if row.problem is not None]
     problems += dict.fromkeys(text for each in reports for text in each.warnings)
     problems += filter(None, (_unnamed(each, rows) for each in reports))
@@ -75,6 +78,8 @@ def judge(reports: Sequence[ServerReport], newest: int | None = None) -> Health:
             "this server does not lead, and the client ports of the others are unknown: name the others, too, or an "
             "admin port"
             if only
+            else "none of the servers that answered leads: the leader may be one of those that did not"
+            if any(row.mode == "unreachable" for row in rows)
             else "none of these servers leads: name all servers of the ensemble to see which one does"
         )
     # One standalone server may have been asked at two addresses: then both rows have its mode, zxid and client port.

@@ -16,10 +16,10 @@ def effective(plan: ServerPlan) -> str:
 
 
 def _lines(plan: ServerPlan) -> Iterator[str]:
-    """Yield each line: the addresses, `plan.given`, the keys that set a setting, the membership.
+    """Yield each line: directories, addresses, `plan.given`, the keys that set a setting, the membership.
 
-    The table of keys names the setting of each, so a key is shown with the value in force, whether the file or a
-    default set it. A key without a value is left out, and so is the version of the membership.
+    A key that sets a setting is shown with the value in force, whether the file or a default set it. A key without a
+    value is left out, and so is the version of the membership.
     """
     yield f"# {plan.path}: server {plan.server_id}" + (" alone" if plan.ensemble is None else "")
     yield f"dataDir={plan.data}"

@@ -61,9 +61,9 @@ def read_ensemble(source: ZooSource) -> Ensemble | None:
 def _where(lines: Iterable[ConfigEntry], fault: str) -> str | None:
     """Return the place of the line to blame for a fault; None if there is no such line.
 
-    If the fault begins with a key, this is the line of that key. A fault that names servers and is about groups belongs
-    to the last `group.G` line with one of these servers. If there is no such line, and for any other fault that names
-    servers, it is the last `server.N` line of one of them.
+    If the fault begins with a key, return the line of that key. If the fault is about groups, return the last `group.G`
+    line with a server that the fault names. Else, or without such a `group.G` line, return the last `server.N` line of
+    a server that the fault names.
     """
     if named := _LINE.match(fault):
         return next((entry.place for entry in lines if entry.key == named[0]), None)

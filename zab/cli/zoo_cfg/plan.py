@@ -83,7 +83,10 @@ class ServerPlan:
     replaces: bool = False
     """True if the membership of the file must replace the one in the data directory."""
     given: tuple[tuple[str, str], ...] = ()
-    """(key, value) of the given keys that no settings object holds, for `--check`; passwords are masked."""
+    """(key, value) of each given key for which the table names no setting, for `--check`; secrets are masked.
+
+    Directories, addresses and members are left out.
+    """
     lacks: tuple[str, ...] = ()
     """Keys that an ensemble needs and the file lacks. A standalone server does not need them."""
 
@@ -194,8 +197,8 @@ def _check_foreign(source: ZooSource, data: Path) -> None:
     if foreign.is_dir() and any(foreign.iterdir()) and not (data / IDENTITY).exists():
         source.problem(
             "dataDir",
-            f"holds data of Apache ZooKeeper ({foreign}), which has another format: stop that server, run "
-            f"`zab import {data} NEW_DIRECTORY`, and let dataDir name the new directory",
+            f"holds data of Apache ZooKeeper ({foreign}), which has another format: stop the ZooKeeper "
+            f"server, run `zab import {data} NEW_DIRECTORY`, and let dataDir name the new directory",
         )
 
 
@@ -279,7 +282,8 @@ def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any
         groups.setdefault("storage", {})["preallocate"] = False
     elif source.value("preAllocSize", PRE_ALLOC_KB) != PRE_ALLOC_KB:
         source.warn(
-            "preAllocSize", "without effect: the whole of each log file is reserved (txnLogSizeLimitInKb); 0: nothing"
+            "preAllocSize",
+            "without effect: the whole of each log file is reserved (txnLogSizeLimitInKb); 0 reserves nothing",
         )
     if source.value("autopurge.purgeInterval", 1) == 0:
         source.warn("autopurge.purgeInterval", "without effect: superfluous snapshots and logs are always purged")

@@ -80,7 +80,7 @@ def peer_warnings(
         far = [server for server in ensemble.servers if everywhere or not is_loopback(server.host)]
         if far:
             yield (
-                f"{_first_words(far)} can be reached from other machines, and servers speak without TLS. A host that "
+                f"{_first_words(far)} can be reached from other hosts, and servers speak without TLS. A host that "
                 "reaches these ports can pose as a member, read everything and change everything: let a firewall "
                 "admit only the servers' addresses, or set sslQuorum=true (docs/howto/use-tls.md)"
             )
@@ -194,9 +194,9 @@ def _warn_of_admin_address(source: ZooSource, admin: AdminSettings | None) -> No
     entry = source.entries.get("admin.serverAddress")
     if entry is None:
         source.warnings.append(
-            f"{source.path}: admin.serverAddress is missing: the admin port listens on {admin.host} alone, where "
-            "ZooKeeper's listens on all interfaces. 0.0.0.0 opens it to other hosts; metricsProvider.className opens "
-            "a port for Prometheus that shows metrics alone"
+            f"{source.path}: admin.serverAddress is missing: the admin port listens on {admin.host} alone, "
+            "unlike ZooKeeper's, which listens on all interfaces. 0.0.0.0 opens it to other hosts; "
+            "metricsProvider.className opens a port for Prometheus that shows metrics alone"
         )
     elif not is_loopback(admin.host):
         source.warn(

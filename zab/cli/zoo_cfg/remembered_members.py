@@ -52,7 +52,8 @@ def settle(
     if ServerId(sid) not in saved.by_id:
         source.warnings.append(
             f"{what}\n  Server {sid} is not a member in the stored membership: it was removed, or not yet added. "
-            "It follows the others without a vote, if admitted (quorum.admitNonMembers), until `reconfig -add` adds it"
+            "It follows the others without a vote, if they admit it (quorum.admitNonMembers), until `reconfig -add` "
+            "adds it"
         )
     elif source.value("reconfigEnabled", False) and set(saved.by_id) != {sid}:
         counts = "the file's, which is newer," if given.version > saved.version else "the stored membership"
@@ -88,9 +89,9 @@ def removed(saved: Ensemble | None, sid: int) -> str:
     if saved is None or ServerId(sid) in saved.by_id:
         return ""
     return (
-        f". The stored membership, version {_version(saved)}, lacks it, too: a reconfiguration has removed it, or has "
-        "not added it yet. To make it a member, write its line into the file, start it, and run `reconfig -add` at "
-        "another server"
+        f". The stored membership, version {_version(saved)}, lacks server {sid}, too: a reconfiguration has removed "
+        "it, or has not added it yet. To make it a member, write its line into the file, start the server, and run "
+        "`reconfig -add` at another one"
     )
 
 
@@ -114,8 +115,8 @@ def _remedy(sid: int, given: Ensemble, saved: Ensemble) -> str:
     if set(saved.by_id) == {sid}:
         return (
             f"  Server {sid} served alone until now, and would continue alone, while the others begin with an empty "
-            f"history. Keep only its own line, server.{sid}=..., in the file, and start it; then start the others and "
-            f"add them by `reconfig -add`: see {_GROW}"
+            f"history. In the file, keep only the line server.{sid}=..., and start server {sid}; then start the others "
+            f"and add them by `reconfig -add`: see {_GROW}"
         )
     return (
         "  Put the lines back as they were. Members are changed while the ensemble runs, with reconfigEnabled=true and "
@@ -128,9 +129,9 @@ def _forced(source: ZooSource, given: Ensemble, saved: Ensemble, what: str) -> E
     strangers = [sid for sid in given.voters if sid not in saved.by_id]
     if given.is_quorum(strangers):
         source.problems.append(
-            f"{what}\n  {OPTION}: the new servers, {', '.join(map(str, strangers))}, would be a majority: they could "
-            "elect one of themselves, with an empty history. Name few enough that the servers with the history are the "
-            f"majority, then add the others by `reconfig -add`: see {_GROW}"
+            f"{what}\n  {OPTION}: the new servers, {', '.join(map(str, strangers))}, would be a quorum: they could "
+            "elect one of themselves, with an empty history. Name so few new servers that they are no quorum, then add "
+            f"the others by `reconfig -add`: see {_GROW}"
         )
     source.warnings.append(
         f"{what}\n  {OPTION}: FROM NOW ON THE SERVERS OF THE FILE ARE THE ENSEMBLE. All servers must have been "

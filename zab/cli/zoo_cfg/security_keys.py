@@ -51,7 +51,7 @@ def security_settings(source: ZooSource) -> SecuritySettings:
         login = source.text(LOGIN_FILE)
         lack = f"{login} has no section {SERVER!r}" if login else f"{LOGIN_FILE} is missing, which names a JAAS file"
         raise ConfigError(
-            f"{demands}={source.text(demands)}: clients must log in by SASL, but there are no users: {lack}"
+            f"{demands}={source.text(demands)}: no client can log in by SASL, because there are no users: {lack}"
         )
     settings = partial(
         SecuritySettings,

@@ -5,8 +5,8 @@ ZooKeeper's Leader and LearnerHandler):
 
 1. *Discovery.* Each server of a quorum reports the newest epoch that it has promised. The leader chooses a newer
    one, makes its own promise durable, and asks for the promises of the others. It continues once a quorum has
-   promised, and each quorum contains a server that has promised and has no newer history than the leader. Then no
-   older leader can commit anything any more, and the leader has everything that was ever committed.
+   promised, and each quorum contains a server that has promised and has no committed transaction that the leader
+   lacks. Then no older leader can commit anything any more, and the leader has everything that was ever committed.
 2. *Synchronization.* The leader adopts the epoch. Each learner that has promised receives what its history lacks, and
    NEWLEADER. When a quorum has acknowledged NEWLEADER, the leader included, the initial history is committed.
 3. *Broadcast.* The leader gives a zxid to each transaction, and commits what a quorum has on disk.

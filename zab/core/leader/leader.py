@@ -21,7 +21,7 @@ from zab.core.zxid import UNKNOWN, Epoch, Millis, ServerId, Ticket, Zxid, epoch_
 
 
 class Leader:
-    """One attempt to lead. The leader counts itself for a write only once its own disk has reported it durable."""
+    """One attempt to lead. The leader counts itself for a write only once its own disk has reported that write."""
 
     phase: LeaderPhase
     """The current phase: discovery, then synchronization, then broadcast; never back."""
@@ -41,11 +41,11 @@ class Leader:
         self._settings = log_state.settings
         self._sync_ms = log_state.settings.sync_ms
         self._vote = log_state.epoch, log_state.last
-        """The epoch and the end of this server's history when the attempt began."""
+        """`LogState.epoch` and `LogState.last` when the attempt began, to compare with the learners' histories."""
         self._tick_at = now + self._settings.tick_ms // 2
-        """The time of the next periodic ping. Barriers send further pings."""
+        """The time of the next periodic ping and check of time limits. Barriers send further pings."""
         self._odd_tick = False
-        """Toggled whenever `_tick_at` is reached. When it becomes False, the leader checks that a quorum follows."""
+        """Toggled whenever `_tick_at` is reached. When it becomes False, the phase's `check_quorum` is called."""
         self.enter(LeaderDiscovery(self, now))
 
     @property
@@ -75,7 +75,8 @@ class Leader:
     # -- links -------------------------------------------------------------------------------------
 
     def link_up(self, source: ServerId, now: Millis) -> None:
-        # Drop the state of the old link: an answer of the disk for the old link must not count for the new one.
+        # If this link replaces an older one, drop the state of the older one: its barriers, and the disk's answers to
+        # questions asked for it, must not count for the new link.
         self.link_down(source, now)
         self.learners[source] = LearnerState(source, now + self._settings.init_ms + self._sync_ms)
 
@@ -189,7 +190,10 @@ class Leader:
         self.barriers.ask(self.log_state.me, token)
 
     def flush(self, now: Millis) -> None:
-        """End a turn: begin the waiting synchronizations, let the phase act, and ping for and answer barriers."""
+        """Complete the effects of a Ready.
+
+        Begin the waiting synchronizations, let the phase act, ping for new barriers, and answer barriers that are due.
+        """
         phase, handshake = self.phase, self.handshake
         if handshake.has_waiting and phase.synchronizes:
             assert phase.epoch is not None
@@ -217,7 +221,7 @@ class Leader:
         promised = max(message.accepted_epoch, epoch_of(membership))
         log_state.newest_promise = max(log_state.newest_promise, promised)
         if phase.epoch is not None and promised > phase.epoch and any(learner.sid in v.by_id for v in log_state.views):
-            self.end(f"server {learner.sid} has promised epoch {promised}")
+            self.end(f"server {learner.sid} has a promise or a membership of the newer epoch {promised}")
             return
         version = max(view.version for view in (*log_state.views, phase.membership()))
         if membership > version and not (phase.decided and promised <= (phase.epoch or 0)):
@@ -237,15 +241,18 @@ class Leader:
         promise counts, or if it can have lost neither promises nor history.
 
         Once a quorum has adopted the initial history, older transactions outside of it cannot be committed, unless
-        disks were lost. Then the attempt continues, and the leader logs that it overrules a learner whose promise
-        counts and whose epoch is newer.
+        disks were lost. From then on a newer history does not end the attempt. The leader only logs that it overrules
+        the learner, if the promise counts and the learner's current epoch is newer than the one in `_vote`.
         """
         learner.require(LearnerStep.ASKED, message)
         theirs = message.current_epoch, message.last
         if theirs > self._vote and self.quorums.may_know_more(learner):
             known = message.counts or (message.last != UNKNOWN and not message.forgotten)
             if known and not self.phase.decided:
-                self.end(f"server {learner.sid} has a newer history, {message.current_epoch}:{show(message.last)}")
+                self.end(
+                    f"server {learner.sid} has a newer history: epoch {message.current_epoch}, last zxid "
+                    f"{show(message.last)}"
+                )
                 return
             if message.counts and message.current_epoch > self._vote[0]:
                 self._out.note(

@@ -174,12 +174,13 @@ class LeaderBroadcast(LeaderPhase):
             present = sorted({*synced, log_state.me}.intersection(ensemble.voters))
             forgotten = [sid for sid in ensemble.voters if sid in self._learners and self._learners[sid].forgotten]
             why = (
-                f"; {forgotten} do not count, because they may have lost promises (a server that joins begins with an "
-                "empty directory and autocreate)"
+                f"; servers {forgotten} do not count, because they may have lost promises (a server that joins must "
+                "start with an empty directory and with autocreate)"
             )
             raise NewConfigNoQuorum(
-                f"of the new voters {list(ensemble.voters)} only {present} are synchronized, which is no quorum: start "
-                f"the others first{why if forgotten else ''}"
+                f"of the new voters {list(ensemble.voters)} only {present} lead or are synchronized followers, which "
+                f"is no quorum: start the others first; a server that is an observer now does not count"
+                f"{why if forgotten else ''}"
             )
         return self._propose_membership(ensemble, now)
 
@@ -249,12 +250,12 @@ class LeaderBroadcast(LeaderPhase):
     def _commit(self, zxid: Zxid) -> bool:
         """Commit up to `zxid` and notify the learners. Return whether that ended the attempt to lead.
 
-        This is the end of phase 3 of the ZAB paper, with two messages of ZooKeeper that the paper lacks:
-        CommitAndActivate is its COMMITANDACTIVATE of reconfigurations, Inform its INFORM for observers.
+        This is the last step of phase 3 of the ZAB paper. CommitAndActivate, Inform and InformAndActivate are not in
+        the paper: they have the meaning of ZooKeeper's COMMITANDACTIVATE, INFORM and INFORMANDACTIVATE.
 
-        A follower receives Commit, or CommitAndActivate for a membership change. An observer receives transactions only
-        when they are committed, as Inform or InformAndActivate. For uncommitted transactions that its synchronization
-        brought, it receives Commit or CommitAndActivate, too.
+        A follower receives Commit, or CommitAndActivate for a membership change. An observer receives a transaction
+        only when it is committed, as Inform or InformAndActivate. But for transactions that the observer has held since
+        its synchronization, it receives Commit or CommitAndActivate, like a follower.
         """
         log_state = self._log_state
         before = log_state.committed

@@ -36,7 +36,7 @@ class LeaderPhase:
 
     name: ClassVar[str]
     synchronizes: ClassVar[bool] = True
-    """True if the phase synchronizes learners. In discovery they wait for a quorum of promises instead."""
+    """True if the phase synchronizes learners. False in discovery: the learners wait until it ends."""
     decided: ClassVar[bool] = False
     """True once a quorum has adopted the initial history: older transactions outside of it cannot be committed."""
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, LearnerState, Any, Millis], None]]] = {}
@@ -82,7 +82,7 @@ class LeaderPhase:
         """End the attempt to lead if too few learners follow."""
 
     def flush(self, now: Millis) -> None:
-        """Act at the end of a turn of the node."""
+        """Act before `Node.ready` returns the effects."""
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         raise NotLeader("this server is not an established leader")

@@ -30,11 +30,11 @@ class LeaderQuorums:
         return all(view.meets_every_quorum(sids) for view in self._log_state.views)
 
     def counting(self) -> list[ServerId]:
-        """Return the learners that have acknowledged NEWLEADER and can have lost no promises."""
+        """Return the learners that have acknowledged NEWLEADER and are not `forgotten`."""
         return [sid for sid, learner in self._learners.items() if learner.counts]
 
     def following(self) -> list[ServerId]:
-        """Return the learners to which NEWLEADER was sent and which can have lost no promises."""
+        """Return the learners to which NEWLEADER was sent and which are not `forgotten`."""
         return [sid for sid, each in self._learners.items() if each.step >= _SYNCHRONIZING and not each.forgotten]
 
     def may_vote(self, sid: ServerId) -> bool:
@@ -44,9 +44,9 @@ class LeaderQuorums:
     def may_know_more(self, learner: LearnerState) -> bool:
         """Return whether transactions that the learner has and the leader lacks may be committed.
 
-        They may if the learner is a voter of the active membership. If it is a voter only of a pending change, they may
-        if the learner knows the change to be in force: it learns that before it acknowledges any transaction that a
-        quorum of the new membership alone decides.
+        They may if the learner is a voter of the active membership. If only the pending change makes it a voter, they
+        may if the learner knows that the change is in force. Until then the learner acknowledges no transaction that a
+        quorum of the new membership alone can commit.
         """
         log_state = self._log_state
         if log_state.ensemble.weight(learner.sid):

@@ -34,7 +34,7 @@ class LeaderSynchronization(LeaderPhase):
         self._role.handshake.announce(learner, self.epoch)
 
     def progressed(self, learner: LearnerState, now: Millis) -> None:
-        """Extend the phase if the learner has a vote, and the leader has a quorum with the learners that follow."""
+        """Extend `until` if the learner has a vote, and the leader with the learners that follow has a quorum."""
         quorums = self._role.quorums
         if quorums.may_vote(learner.sid) and quorums.has(quorums.following()):
             self.until = now + self._log_state.settings.init_ms

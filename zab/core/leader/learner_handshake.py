@@ -82,7 +82,7 @@ class LearnerHandshake:
     ) -> None:
         """Synchronize the learners that have promised the epoch and wait for no answer of the disk.
 
-        Call it at the end of a turn: only then is `applied` the zxid of the state that a snapshot contains.
+        Call it after all inputs of a Ready: only then is `applied` the zxid of the state that a snapshot contains.
         """
         self.has_waiting = False
         for learner in learners:
@@ -98,9 +98,9 @@ class LearnerHandshake:
         - The plan comes from the leader's history and the learner's last zxid (`zab.core.sync_plan`).
         - If a snapshot is planned, the learner holds the beginning of one, and `can_resume` allows it, this server's
           disk is asked for that file. The synchronization waits for the answer. If the disk has the file, only the rest
-          is sent.
-        - If the learner's history ends with transactions that the leader lacks, TRUNC is sent first, even before a
-          snapshot: the learner can then veto if it knows them to be committed.
+          of the file is sent.
+        - If the plan has a `cut`, the learner's history ends with transactions that the leader lacks. Then TRUNC is
+          sent first, even before a snapshot, so that the learner can veto if it knows them to be committed.
         - Transactions that are no longer in memory are read from the log. If the leader does not know the digest at the
           zxid where they begin, it sends the one at the zxid where they end, and the learner compares that.
         - An observer receives the initial history and committed transactions, but no outstanding proposals.
@@ -108,7 +108,7 @@ class LearnerHandshake:
         ack = learner.ack_epoch
         assert ack is not None
         log_state, history, sid, last = self._log_state, self._log_state.history, learner.sid, ack.last
-        # An epoch has one leader. If another one gave the learner transactions of this epoch, promises were lost.
+        # An epoch has one leader. If another leader gave the learner transactions of this epoch, promises were lost.
         foreign = last != UNKNOWN and epoch_of(last) == epoch and sid not in self._given
         how = plan(history, log_state.applied, last, self._settings, foreign)
         held, rest = learner.held, None

@@ -29,7 +29,7 @@ class LearnerStep(IntEnum):
     PROMISED = 3
     """`AckEpoch` has arrived; the learner waits for its synchronization."""
     SYNCHRONIZING = 4
-    """History and NEWLEADER were sent. Later proposals, or commits for an observer, follow them on the link."""
+    """History and NEWLEADER were sent. Later proposals and commits, or `Inform` for an observer, follow on the link."""
     SYNCED = 5
     """NEWLEADER is acknowledged. From here on the learner may acknowledge proposals."""
 

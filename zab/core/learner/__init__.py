@@ -7,5 +7,5 @@ new transactions. A follower acknowledges them; an observer receives them only w
 docs/architecture.md lists what must be durable before which message ("What is durable when").
 
 `Learner` is one attempt to follow one leader: it owns the link, the current phase and the deadlines. Each phase is an
-object that makes its successor. State that is valid in only one phase ends with it.
+object, and state that is valid in only one phase ends with it.
 """

@@ -40,7 +40,7 @@ class _AdoptedPhase(LearnerPhase):
         self._log_state.append(batch)
 
     def saved(self, ticket: Ticket, grew: bool) -> None:
-        """Acknowledge everything that is newly durable with one Ack. An observer sends none."""
+        """Send one Ack for everything that is newly durable. An observer sends none."""
         durable = self._log_state.durable
         if grew and durable > self._acked and not self._observer:
             self._acked = durable
@@ -112,7 +112,8 @@ class LearnerBroadcast(_AdoptedPhase):
         candidate, so the candidate gives up. So the forgotten promises are void.
 
         The membership must be newer than the leader's history at NEWLEADER: the candidate may have that history, too.
-        An observer does not regain a vote, because it receives no proposals.
+        An observer does not regain a vote here: it receives no outstanding proposals, so it cannot tell whether a
+        membership was proposed after its synchronization.
         """
         log_state = self._log_state
         if log_state.forgotten and log_state.ensemble.version > self._brought and not self._observer:

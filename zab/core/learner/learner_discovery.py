@@ -58,7 +58,7 @@ class LearnerDiscovery(LearnerPhase):
             leader = self._role.leader
             self._role.end(f"leader {leader} proposes epoch {message.epoch}; epoch {promised} was promised already")
             return
-        # This server may have given the same promise to another leader before: it must not be counted twice.
+        # An equal epoch was promised before, perhaps to another leader: that promise must not be counted twice.
         self._counts = message.epoch > promised and not log_state.forgotten
         self._epoch = message.epoch
         self.may_redial = False

@@ -181,7 +181,8 @@ class LearnerSynchronization(LearnerPhase):
             count=count,
             why=f"{veto.text()}; this server keeps them and follows no leader that lacks them; to give them up, use "
             f"the admin command give_up_history, or stop this server and use zab log give-up on its directory; to keep "
-            f"them, stop the others, empty their directories, and start them while this server runs",
+            f"them, stop the others, empty their directories except for `myid`, and start the others again while this "
+            f"server runs",
         )
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:

@@ -42,7 +42,7 @@ def _names(stream: TlsStream, host: str) -> bool:
 def covers(pattern: str, name: str) -> bool:
     """Return whether a certificate's name, which may begin with `*.`, covers `name`. Both are in lower case.
 
-    The star stands for the whole first part of `name`.
+    The star stands for the whole first label of `name`.
     """
     if pattern.startswith("*."):
         return name.partition(".")[2] == pattern[2:]

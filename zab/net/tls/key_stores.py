@@ -1,4 +1,4 @@
-"""Load key stores and trust stores, in the formats that ZooKeeper takes, into contexts of Python's `ssl`.
+"""Load key stores and trust stores, in PEM, JKS or PKCS#12, into contexts of Python's `ssl`.
 
 The content determines the format, not the name: since Java 9 a `.jks` file usually contains PKCS#12. An error names the
 file. A key that was encrypted in its store is not written to a disk in clear text, if the system supports files
@@ -88,7 +88,10 @@ class StoreFile:
         else:
             trusted = self._jks(data).trusted if data.startswith(MAGIC) else self._pkcs12_trusted(data)
             if trusted:
-                context.load_verify_locations(cadata="".join(_pem("CERTIFICATE", one).decode() for one in trusted))
+                try:
+                    context.load_verify_locations(cadata="".join(_pem("CERTIFICATE", one).decode() for one in trusted))
+                except ssl.SSLError as error:
+                    raise ConfigError(f"{self.path}: a trusted certificate cannot be read: {error}") from error
         if not context.cert_store_stats()["x509"]:
             raise ConfigError(f"{self.path}: it contains no trusted certificate")
 
@@ -122,6 +125,8 @@ class StoreFile:
         keys = self._jks(data).keys
         if not keys:
             raise ConfigError(f"{self.path}: it contains no key")
+        if not keys[0].chain:
+            raise ConfigError(f"{self.path}: its key has no certificate")
         return keys[0].key, keys[0].chain
 
     # -- PKCS#12 -----------------------------------------------------------------------------------
@@ -184,7 +189,7 @@ def _load_chain(context: ssl.SSLContext, path: str, key: str | None, password: s
         elif asked:
             why = "the key cannot be decrypted with this password" if password else _NO_PASSWORD
         else:
-            why = f"its key and certificate cannot be read: {error.reason or error}"
+            why = f"the key and the certificate cannot be read: {error.reason or error}"
         raise ConfigError(f"{named}: {why}") from error
     except OSError as error:
         raise ConfigError(f"{named}: {error.strerror or error}") from error

@@ -12,7 +12,7 @@ from zab.net.tls.tls_settings import TlsPortSettings
 
 @frozen(slots=False)
 class QuorumTls:
-    """TLS between servers from `TlsPortSettings`. The files are read at the first use of a context, and not again."""
+    """TLS between servers from `TlsPortSettings`. Each context reads the files at its first use, and not again."""
 
     settings: TlsPortSettings
 

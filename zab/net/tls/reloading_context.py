@@ -35,7 +35,7 @@ class ServerContexts:
         try:
             found = [os.stat(path) for path in self._settings.files]
         except OSError:
-            return None  # a file is being replaced
+            return None  # perhaps a file is being replaced
         return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
 
     async def current(self) -> ssl.SSLContext:

@@ -52,7 +52,7 @@ class TlsPortSettings:
     handshake_ms        how long the handshake of a client may take
     handshakes_max      concurrent handshakes; above it, the oldest of the address with the most is closed
     reload              whether changed files are read again, for new connections of clients
-    reload_ms           interval between checks for changed files
+    reload_ms           the least interval between checks for changed files; only a new connection causes a check
     """
 
     key_store: StoreFile
@@ -147,7 +147,7 @@ TLS_KEYS: Final = frozenset({
     "client.portUnification", "client.certReload", "netty.server.outstandingHandshake.limit",
     "sslQuorumReloadCertFiles",
 })  # fmt: skip
-"""The keys that `TlsPortSettings.from_properties` accepts. It reads all of them except `authProvider`."""
+"""The keys that `TlsPortSettings.from_properties` reads, and the two keys `authProvider`, which it ignores."""
 
 
 class _Keys:
@@ -169,7 +169,7 @@ class _Keys:
         return text in ("true", "yes") if text else default
 
     def _number(self, key: str, default: int) -> int:
-        """Return the number. As in Apache ZooKeeper, 0 and below mean the default."""
+        """Return the number. 0 and below mean the default; ZooKeeper takes such a handshake limit for no limit."""
         text = self._properties.get(key)
         if not text:
             return default
@@ -194,15 +194,16 @@ class _Keys:
         return StoreFile(str(self._folder / location), password, None if kind is None else kind.upper())
 
     def settings(self) -> TlsPortSettings | None:
-        """Return the settings of the port, or None if the file names no key store.
+        """Return the settings of the port, or None if the properties name no key store.
 
-        Keys and defaults are those of ZooKeeper's `X509Util` and its subclasses. A key that protects the port but is
-        not supported here is refused, such as OCSP. A quorum port must demand certificates if it verifies host names.
+        The keys `ssl.*` and `ssl.quorum.*`, and their defaults, are those of ZooKeeper's `X509Util` and its subclasses.
+        A key that asks for protection which is not supported here is refused, such as OCSP. A quorum port must demand
+        certificates if it verifies the hosts of dialling servers.
         """
         for suffix, what in (("ocsp", "OCSP"), ("context.supplier.class", "a Java class")):
             text = self._text(suffix)
             if text is not None and text.lower() != "false":
-                # Without this check the server would trust certificates that the operator has revoked.
+                # The operator asked for protection: without OCSP, for example, revoked certificates would be trusted.
                 raise ConfigError(f"{self._prefix}{suffix}={text}: {what} is not available here; remove this line")
         key_store = self._store("keyStore")
         if key_store is None:

@@ -29,7 +29,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
         server_hostname: str | None = None,
         checks_claim: bool = False,
     ) -> None:
-        """`checks_claim`: the greeting compares the other end's certificate with the server that it claims to be."""
+        """`checks_claim`: the greeting compares the certificate with the server that the other end claims to be."""
         self.transport_stream = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, server_hostname)
@@ -96,7 +96,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
                 self._tls.write(data)
             except (
                 ssl.SSLError
-            ) as error:  # the other end closed without close_notify, and all its data was read already
+            ) as error:  # for example: the other end closed without close_notify, and all its data was read already
                 raise trio.BrokenResourceError(f"TLS: {error.reason or error}") from error
         await self._flush()
 
@@ -106,8 +106,9 @@ class TlsStream(trio.abc.HalfCloseableStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Return the data of all records that have arrived, up to `max_bytes`; b"" at the end of the stream.
 
-        Data that was read is returned before an error or the end is reported. An end without TLS's close_notify is
-        accepted: Java's and Python's clients close that way, and the length of a message shows whether it is whole.
+        The default of `max_bytes` is 64 KiB. Data that was read is returned before an error or the end is reported. An
+        end without TLS's close_notify is accepted: Java's and Python's clients close that way, and the length of a
+        message shows whether it is whole.
         """
         if not self._shaken:
             await self._be_shaken()

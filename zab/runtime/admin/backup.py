@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _LENGTH: Final = Struct(">I")
 RESTORE_REFUSED: Final = (
     "A snapshot cannot replace the state of a running server: the other servers and the log would continue from "
-    "another history. Stop all servers, and give each of them the snapshot with `zab import`"
+    "another history. Stop all servers, move their data directories aside, and make each of them anew from the "
+    "snapshot with `zab import`"
 )
 
 

@@ -1,7 +1,7 @@
 """Samples of a server, once a second: rates and times.
 
-Most values are differences of counters that the server has in any case. In addition, one of every 64 writes and
-one read a second are timed.
+Most values are differences of counters that the server has in any case. In addition, at most one of every 64 writes,
+and one read a second, are timed.
 
 The sampler also sends this server's report to the leader, and keeps the reports of the other servers. At the leader it
 sends the reports of all servers to its learners.
@@ -39,7 +39,7 @@ FORGET_S: Final = 600.0
 
 @frozen
 class Sample:
-    """The requests and commits since the last sample, the mean latency since then, and the time of the last fsync."""
+    """The requests, commits and mean latency since the last sample, and the duration of the last fsync."""
 
     requests: int
     commits: int

@@ -89,7 +89,7 @@ def _snapshots(seen: Observation) -> Summary:
 
 
 def _quorum_size(seen: Observation) -> int | None:
-    """Return the number of voters of an ensemble. ZooKeeper has no such metric for a single server."""
+    """Return the number of voters; None for a single server, for which ZooKeeper has no such metric either."""
     status = seen.status
     return len(status.ensemble.voters) if len(status.ensemble.servers) > 1 else None
 
@@ -164,7 +164,8 @@ METRICS: Final = (
     ),
     _counter(
         "auth_failed_count",
-        "failed authentications by TLS, SASL, auth request or admin command, and missing identities or permissions",
+        "clients refused at a TLS port, failed logins by SASL, auth request or admin command, "
+        "requests before a required login, and admin commands without permission",
         lambda seen: seen.server.clients.counts.auth_failed,
     ),
     _counter(
@@ -200,7 +201,7 @@ METRICS: Final = (
     ),
     _summary(
         "updatelatency",
-        "time from the arrival of a write at this server until it is applied here; one of 64 is measured",
+        "time from the arrival of a write at this server until it is applied here; at most one of 64 is measured",
         lambda seen: seen.server.sampler.writes,
         True,
     ),
@@ -296,7 +297,7 @@ METRICS: Final = (
     ),
     _counter(
         "diff_count",
-        "DIFF messages sent to learners; a synchronization by TRUNC is not counted",
+        "DIFF messages sent to learners: usually one in a synchronization without a snapshot or TRUNC",
         lambda seen: seen.counters.diffs_sent,
     ),
     _counter(
@@ -378,7 +379,9 @@ METRICS: Final = (
         lambda seen: {link.peer: link.queued_bytes for link in seen.status.links},
     ),
     _gauge(
-        "zab_outstanding_submits", "requests of this server whose outcome is open", lambda seen: seen.status.outstanding
+        "zab_outstanding_submits",
+        "requests submitted by this server, such as its clients' writes, whose outcome is open",
+        lambda seen: seen.status.outstanding,
     ),
     _gauge(
         "zab_rotten_files",

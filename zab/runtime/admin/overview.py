@@ -106,7 +106,7 @@ def _member(server: ServerRuntime, sid: int, reported: tuple[int, Report] | None
 
 
 def _warnings(members: list[dict[str, Any]], settled: bool) -> list[dict[str, Any]]:
-    """List the warnings of all members. Once `settled`, also warn of members that are not connected.
+    """List the warnings of the connected members. Once `settled`, also warn of members that are not connected.
 
     In its first seconds of service, a server does not have the reports of all others yet.
     """

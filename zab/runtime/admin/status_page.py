@@ -1,4 +1,5 @@
-"""The status page. The server renders it, and it is readable without a script; a small script refreshes it.
+"""The status page. The server renders it, and it is readable without a script; a small script refreshes it. The web
+console shows parts of it.
 
 The script requests the same markup again and replaces the parts that differ, so this is the only template. Beside each
 colour there is a word or a sign with the same meaning.
@@ -6,6 +7,7 @@ colour there is a word or a sign with the same meaning.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any, Final
 
@@ -45,18 +47,21 @@ _MODES: Final = {
 }
 
 
-def whole(view: dict[str, Any]) -> bytes:
-    return framed(f"{SIGNS[view['health']]} zab server {view['server']}", main(view))
+def whole(view: dict[str, Any], links: Mapping[str, str]) -> bytes:
+    return framed(f"{SIGNS[view['health']]} zab server {view['server']}", main(view, links))
 
 
-def main(view: dict[str, Any]) -> str:
-    return "".join([_head(view), _warnings(view), _members(view), _beats(view), _details(view)])
+def main(view: dict[str, Any], links: Mapping[str, str]) -> str:
+    """Return the content of the page. `links`: the paths of further pages, by the text of the link."""
+    foot = footer(f"Server {view['server']}, {escape(view['version'])}.", links, view["now_ms"])
+    return "".join([head(view), warned(view), member_table(view), _beats(view), details(view), foot])
 
 
 # -- parts of the page ---------------------------------------------------------------------------------
 
 
-def _head(view: dict[str, Any]) -> str:
+def head(view: Mapping[str, Any], level: int = 1) -> str:
+    """Return the health of the ensemble, under a headline of this level."""
     if view["mode"] == "standalone":
         who = f"Server {view['server']} serves alone"
     elif view["serving"]:
@@ -74,15 +79,16 @@ def _head(view: dict[str, Any]) -> str:
         ("requests/s", number(sum(each["requests_per_s"] for each in view["members"] if each["connected"]))),
     ]
     changing = ", and the membership is changing" if view["reconfiguring"] else ""
-    return header(view["health"], escape(who) + changing, facts)
+    return header(view["health"], escape(who) + changing, facts, level)
 
 
-def _warnings(view: dict[str, Any]) -> str:
+def warned(view: Mapping[str, Any]) -> str:
     return warnings([f"<b>Server {each['server']}</b> {escape(each['text'])}" for each in view["warnings"]])
 
 
-def _members(view: dict[str, Any]) -> str:
-    head = (
+def member_table(view: Mapping[str, Any], named: Callable[[int], str] = str, own: str = "this one") -> str:
+    """Return the table of the members. `named` returns the HTML for an id, and `own` marks the server of the view."""
+    columns = (
         "Server",
         "Role",
         "Epoch",
@@ -95,25 +101,25 @@ def _members(view: dict[str, Any]) -> str:
         "Uptime",
         "Last report",
     )
-    return members("Members", head, map(_member, view["members"]))
+    return members("Members", columns, (_member(each, named, own) for each in view["members"]))
 
 
-def _member(each: dict[str, Any]) -> str:
+def _member(each: Mapping[str, Any], named: Callable[[int], str], own: str) -> str:
     """Return a member's row of the table, from its entry in `overview`.
 
     An unknown value is a dash. Id, host and role come from the membership. The mode is this server's view of the
-    member: see `seen_mode`. Epoch and zxid are those of the last report, however old. Lag, load and times are shown
+    member: see `seen_mode`. Epoch and zxid are those of the last report, even an old one. Lag, load and times are shown
     only while the member is connected.
     """
     sign, word = _MODES.get(each["mode"], ("?", each["mode"]))
-    here = " <small>this one</small>" if each["me"] else ""
+    here = f" <small>{own}</small>" if each["me"] else ""
     where = f"<small>{escape(each['host'])}</small>" if each["host"] else ""
     known = each["age_ms"] is not None
     lag = each["lag"]
     note = "" if each["voting"] else " <small>does not vote</small>"
     role = " <small>observer</small>" if each["role"] == "observer" and each["mode"] != "observer" else ""
     cells = [
-        f"<b>{each['id']}</b>{here} {where}",
+        f"<b>{named(each['id'])}</b>{here} {where}",
         f"{mode(each['mode'], sign, word)}{note}{role}",
         str(each["epoch"]) if known else NONE,
         f"<code>{escape(each['zxid'])}</code>" if known else NONE,
@@ -128,7 +134,7 @@ def _member(each: dict[str, Any]) -> str:
     return member("server", each["id"], each["connected"], cells)
 
 
-def _beats(view: dict[str, Any]) -> str:
+def _beats(view: Mapping[str, Any]) -> str:
     beats = view["beats"]
     return charts(
         card("Client requests", "per second, this server", beats["requests"], number),
@@ -138,9 +144,7 @@ def _beats(view: dict[str, Any]) -> str:
     )
 
 
-def _details(view: dict[str, Any]) -> str:
-    store, disk, clients = view["store"], view["disk"], view["clients"]
-    snapshot, fsync = disk["snapshot"], disk["fsync_us"]
+def election_table(view: Mapping[str, Any]) -> str:
     elections = [
         (
             clock(each["at_ms"]),
@@ -150,6 +154,13 @@ def _details(view: dict[str, Any]) -> str:
         )
         for each in view["elections"][:8]
     ]
+    return table("Elections", ("When", "Epoch", "Leader", "Out of service for"), elections, "none since the start")
+
+
+def details(view: Mapping[str, Any]) -> str:
+    """Return elections, the store, the disk and the clients."""
+    store, disk, clients = view["store"], view["disk"], view["clients"]
+    snapshot, fsync = disk["snapshot"], disk["fsync_us"]
     took = f"zxid {escape(snapshot['zxid'])}" if snapshot["zxid"] else "none yet"
     if snapshot["at_ms"]:
         took += f", {ago(view['now_ms'] - snapshot['at_ms'])}, {size(snapshot['bytes'])} in {span(snapshot['took_ms'])}"
@@ -181,7 +192,7 @@ def _details(view: dict[str, Any]) -> str:
     ]
     return (
         '<div class="grid">'
-        + table("Elections", ("When", "Epoch", "Leader", "Out of service for"), elections, "none since the start")
+        + election_table(view)
         + pairs("Store", pairs_of_store)
         + pairs("Disk of this server", pairs_of_disk)
         + table(
@@ -191,5 +202,4 @@ def _details(view: dict[str, Any]) -> str:
             "no clients",
         )
         + "</div>"
-        + footer(f"Server {view['server']}, {escape(view['version'])}.", "commands", view["now_ms"])
     )

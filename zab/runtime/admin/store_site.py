@@ -63,11 +63,11 @@ class StoreSite:
                 return AdminReply(exposition(store_samples(self._server)), CONTENT_TYPE)
             if "page" in settings.parts:
                 if path == "/":
-                    return html(status_page.whole(overview(self._server)))
+                    return html(status_page.whole(overview(self._server), self._paths("metrics", "commands")))
                 if path == "/status.json":
                     return AdminReply(json.dumps(overview(self._server)).encode() + b"\n", JSON)
                 if path == "/status.html":
-                    return html(status_page.main(overview(self._server)).encode())
+                    return html(status_page.main(overview(self._server), self._paths("metrics", "commands")).encode())
         except ZabError as error:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"this server cannot answer: {error}") from error
         raise HttpError(HTTPStatus.NOT_FOUND, self._directions())
@@ -78,9 +78,13 @@ class StoreSite:
         return () if mine is None or mine.host == NO_HOST else (mine.host, mine.client_host)
 
     def _directions(self) -> str:
+        return f"no such path; see {', '.join(self._paths('commands', 'metrics', 'page').values())}"
+
+    def _paths(self, *parts: str) -> dict[str, str]:
+        """Return the paths of those of the parts that are served."""
         settings = self._settings
         paths = {"commands": settings.commands_path, "metrics": settings.metrics_path, "page": "/"}
-        return f"no such path; see {', '.join(paths[part] for part in sorted(settings.parts))}"
+        return {part: paths[part] for part in parts if part in settings.parts}
 
     def _list(self) -> AdminReply:
         prefix = escape(self._settings.commands_path)

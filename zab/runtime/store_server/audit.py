@@ -119,7 +119,7 @@ class Audit:
     def reporter(self, session: int, identities: Iterable[Identity], ip: str, op: int, body: bytes) -> Done | None:
         """Return a function that logs this write with its result, or None if requests of this type are not logged.
 
-        A write that ends with an error instead, such as `OutcomeUnknown`, is logged as `invoked`.
+        A write that ends with an exception, such as `OutcomeUnknown`, has no result: it is logged as `invoked`.
         """
         if op not in _OPERATIONS:
             return None

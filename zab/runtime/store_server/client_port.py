@@ -40,9 +40,9 @@ class ClientPort:
         self._closed = trio.Event()
 
     async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accept until cancelled. `task_status` is started with the port's number, which the system chooses for 0.
+        """Accept until cancelled. `task_status` is started with the port's number.
 
-        Raise `CannotListen` if the port cannot be opened.
+        The system chooses the number if the given one is 0. Raise `CannotListen` if the port cannot be opened.
         """
         async with trio.open_nursery() as nursery:
             task_status.started(await self._listen(nursery))

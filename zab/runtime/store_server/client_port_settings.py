@@ -42,7 +42,7 @@ class ClientPortSettings:
                               with an open request
     identities_max            identities of one client, its address included
     watches_per_client_max    watches of one client; above this, a request for one more is refused. A path counts once
-                              more for each 256 characters
+                              more for each full 256 characters
     watches_max               watches of all clients of this server
     listed_max                rows of one reply to a command or word that lists connections, sessions, paths or watches
     multi_read_bytes_max      the reply to one multiRead, which may be thousands of times larger than its request; a

@@ -88,7 +88,7 @@ class ConnectionShell:
         self._buffer = connection.send_buffer
         """The connection's send buffer, held directly: each write uses it."""
         self.output_ready = partial(server.poster.dirty, self)
-        """Part of `ShellPort`: have `flush` called at the end of the server's turn."""
+        """Part of `ShellPort`: have `RequestPoster` call `flush`, at the end of the turn if one runs."""
 
     # -- the task ----------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class ConnectionShell:
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         except* Exception as errors:
-            # A bug of this server, or the server is ending: only this client loses its connection.
+            # A bug in this server, or an error because it is ending. End this connection, not the server.
             connection.failed(errors.exceptions[0])
         finally:
             connection.closed()
@@ -203,7 +203,7 @@ class ConnectionShell:
         self._interrupt()
 
     def _interrupt(self) -> None:
-        """Wake the task in `_receive`, if it can be woken: a read of TLS goes on."""
+        """Wake the task in `_receive`. A read from a TLS stream cannot be interrupted and goes on."""
         self._changed.ring()
         if self._fd is not None:
             self._server.member.socket_reader.interrupt(self._fd)
@@ -211,7 +211,7 @@ class ConnectionShell:
     # -- sending -----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send the gathered replies. Called at the end of a turn of the server."""
+        """Send the gathered replies and events. Called by `RequestPoster`, usually at the end of a turn."""
         self.connection.settle()
         self._write()
 

@@ -73,7 +73,7 @@ def cons(server: ServerRuntime) -> str:
 
 
 def dump(server: ServerRuntime) -> str:
-    """List sessions, ephemerals and connections.
+    """List global sessions, ephemerals and connections.
 
     A server that does not lead lists no sessions, because only the leader knows when they expire.
     """

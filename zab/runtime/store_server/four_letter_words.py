@@ -23,7 +23,8 @@ _ALWAYS: Final = frozenset({"ruok", "isro", "envi", "gtmk", "stmk"})
 def answer(server: ServerRuntime, command: Command) -> bytes:
     """Return the answer to a four-letter word, in ZooKeeper's format: a refusal if the settings do not allow the word.
 
-    If this server serves neither with a leader nor in read-only mode, it says so, except to the words in `_ALWAYS`.
+    If this server has no leader and is not in read-only mode, it answers only the words in `_ALWAYS`; to other allowed
+    words it replies with `NOT_SERVING`.
     """
     word = command.word
     handler = _HANDLERS.get(word)

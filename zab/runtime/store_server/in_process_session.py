@@ -1,8 +1,8 @@
-"""A session in this process. It has no socket and no encoding; instead of a connection it has the scope of a block.
+"""A session in this process. It has no connection and no encoding, and ends with a block of the application.
 
 To the server it is a client like any other: it sends requests and receives watch events. While there is no leader, its
-calls wait and its state is SUSPENDED. It ends with its block, and before that when it expires, its credentials are
-refused or the store is closed.
+calls wait and its state is SUSPENDED. It ends before its block if it expires, its credentials are refused or the store
+is closed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from zab.store.znode import Stat, Znode, stat_of
 from zab.wire.client.requests import SHAPES
 
 HERE: Final = "127.0.0.1"
-"""The address of a session in this process, as of a client on this machine."""
+"""The address of a session in this process, as of a client on this host."""
 
 HEAD_BYTES: Final = 8
 """The size of the header of a request over a connection."""
@@ -172,9 +172,9 @@ class InProcessSession(Session):
         return error, value
 
     async def _in_order(self, op: Op, job: Callable[[], object]) -> Any:
-        """Do a job after all earlier writes, including those of cancelled callers, and return its result.
+        """Do a job once all earlier writes are answered and the state may be read. Return its result.
 
-        It also waits until the state may be read. Raise the session's error if the session ends meanwhile.
+        The writes of cancelled callers count, too. Raise the session's error if the session ends meanwhile.
         """
         waiter = Waiter()
         held = self._order.hold(op, partial(self._carry_out, job, waiter))

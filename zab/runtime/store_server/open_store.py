@@ -160,7 +160,7 @@ async def run_server(
 
 
 async def _open_admin_port(nursery: trio.Nursery, server: ServerRuntime, settings: AdminSettings) -> int:
-    """Open a port for operators. A tenth of all modules serves only such ports, and is imported only now."""
+    """Open a port for operators. The modules that serve only such ports are imported only now."""
     from zab.admin.admin_port import AdminPort
     from zab.runtime.admin.store_site import StoreSite
 
@@ -170,7 +170,7 @@ async def _open_admin_port(nursery: trio.Nursery, server: ServerRuntime, setting
 
 
 def check_port(name: str, port: int | None) -> None:
-    """Raise `TypeError` or `ConfigError` for a number that is no port. Some systems would use only its lower bits."""
+    """Raise `TypeError` or `ConfigError` for a value that is no port. Some systems would use only its lower bits."""
     if port is None:
         return
     if isinstance(port, bool) or not isinstance(port, int):

@@ -1,8 +1,8 @@
 """One server of the store, from its first role to its end: the tasks around `ClientService`, which makes the decisions.
 
-Its parts are the clients and their sessions (`ClientService`), the path of requests to the member (`RequestPoster`),
-and statistics for operators. While there is no leader, requests wait in the connections, and earlier writes wait in
-the member.
+The parts of a server are the clients and their sessions (`ClientService`), the path of requests to the member
+(`RequestPoster`), and statistics for operators. While there is no leader, requests wait in the connections, and earlier
+writes wait in the member.
 """
 
 from __future__ import annotations

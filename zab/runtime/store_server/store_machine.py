@@ -87,7 +87,7 @@ class StoreMachine(Store):
         txn_bytes_max: int = TXN_BYTES_MAX,
     ) -> None:
         self.observer: Observer | None = None
-        """Notified of sessions and restores; None for a store without a server around it."""
+        """Notified of sessions, exceeded quotas and restores; None for a store without a server around it."""
         self.in_loop = REAL_ENVIRONMENT.in_loop
         self._changed: Mark | None = None
         """Paths changed since the last checkpoint; None while the garbage collector still visits this tree."""
@@ -115,7 +115,7 @@ class StoreMachine(Store):
         return observed
 
     def observe(self, observer: Observer, in_loop: Callable[[Callable[[], object]], None]) -> None:
-        """Notify `observer` of sessions and restores. Call this before the member runs.
+        """Notify `observer` of sessions, exceeded quotas and restores. Call this before the member runs.
 
         `in_loop` calls a function in the event loop from a thread.
         """

@@ -31,8 +31,8 @@ class StoreServer:
     def session(self, timeout_ms: int = 10_000) -> AbstractAsyncContextManager[InProcessSession]:
         """Open a session in this process. The end of the block closes the session, which deletes its ephemeral nodes.
 
-        If this process dies, the other servers close the session after `timeout_ms`, which the settings of the client
-        ports bound. The block begins when the session exists, so its start waits while there is no leader.
+        If this process dies, the session expires after `timeout_ms`. The settings of the client ports bound this time.
+        The block begins when the session exists, so its start waits while there is no leader.
         """
         return self._server.session(timeout_ms)
 

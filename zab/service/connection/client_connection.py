@@ -1,9 +1,9 @@
-"""One connection of a client, from its first frame to its end, without a socket, a task or a clock.
+"""One connection of a client, from its first frame to its end, without a socket or a task. The clock is an argument.
 
 The shell calls `receive` with the bytes of the client, `advance` to have held requests taken, `tick` when `deadline`
-has come, `settle` before it sends, and `closed` at the end. The server calls `notify` with watch events, `resume` when
-the state may be read again, and `ended` to disconnect the client. Output gathers in `send_buffer`. All other effects
-are calls of the connection's two ports.
+has come, `settle` at the end of a turn of the server, and `closed` at the end of the connection. The server calls
+`notify` with watch events, `resume` when the state may be read again, and `ended` to disconnect the client. Output
+gathers in `send_buffer`. All other effects are calls of the connection's two ports.
 
 Its state is one `ConnectionPhase`, which only goes forward. In ARRIVING there is a `SessionHandshake`, from SERVING on
 a `RequestPipeline`.
@@ -61,7 +61,7 @@ class ClientConnection:
         self.send_buffer = SendBuffer()
         """The frames that wait to be sent, in order: the greeting, replies and events."""
         self.received = 0
-        """The number of requests received."""
+        """The number of requests received since the connection began, or since the count was reset."""
         self.session = 0
         """The id of its session; 0 before SERVING."""
         self.timeout_ms = 0
@@ -137,7 +137,7 @@ class ClientConnection:
             self.pipeline.tick()
 
     def settle(self) -> None:
-        """Update the server's counts; the shell sends afterwards."""
+        """Update the server's totals of requests at the end of a turn; the shell sends afterwards."""
         if self.pipeline is not None and self.phase is not _OVER:
             self.pipeline.settle()
 
@@ -284,7 +284,7 @@ class ClientConnection:
         self.phase = _OVER
 
     def failed(self, mistake: Exception) -> None:
-        """Log an exception that is a bug of the server, and cut this connection only."""
+        """Log an unexpected exception, such as a bug of the server, and cut this connection only."""
         self.server.log.warn_rate_limited(
             "client_failed", self.authentication.host, "error", peer=self.peer, why=repr(mistake)
         )

@@ -1,8 +1,8 @@
 """The decision about a ConnectRequest: the session that the client gets, or a refusal.
 
-A server refuses in two ways. If the session is over or the password is wrong, it replies with session 0, and the client
-must begin a new session. In all other cases it closes the connection without a reply, and the client asks another
-server.
+A server refuses in two ways. If the session is over or the password is wrong, a server with a leader replies with
+session 0, and the client must begin a new session. In all other cases the server closes the connection without a reply,
+and the client asks another server.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class SessionHandshake:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Wait for a barrier if the client has seen a later state, unless it is read-only: a barrier needs a leader."""
+        """Wait for a barrier if the client has seen a later state, unless the client is read-only.
+
+        A read-only client is served without a leader, and a barrier needs one.
+        """
         if self._asked.last_zxid_seen > self._server.machine.zxid and not self._read_only:
             self._shell.barrier(self._caught_up)
         else:

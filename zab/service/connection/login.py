@@ -1,4 +1,4 @@
-"""Auth and SASL requests, by which a client proves identities. They are valid for later requests of the connection."""
+"""Auth and SASL requests, by which a client proves identities for later requests of the connection."""
 
 from __future__ import annotations
 

@@ -7,7 +7,10 @@ from typing import Generic, TypeVar
 
 
 class PendingReply:
-    """The reply, known or not, to a request that is neither a read nor a connection's write under way."""
+    """The reply to a request, perhaps not known yet.
+
+    Reads, and a connection's writes under way, have none: see `PendingReplies`.
+    """
 
     __slots__ = ("done", "error", "last", "value", "zxid")
 
@@ -59,7 +62,7 @@ class PendingReplies(deque[tuple[int, int, Read | PendingReply | None]], Generic
 class SendBuffer:
     """The frames of one connection on their way to the transport."""
 
-    __slots__ = ("bytes", "frames", "sent", "taken_bytes")
+    __slots__ = ("_greeting_bytes", "bytes", "frames", "sent", "taken_bytes")
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -70,6 +73,8 @@ class SendBuffer:
         """The number of replies and events taken since the connection began, or since the count was set to 0."""
         self.taken_bytes = 0
         """The bytes of the replies and events taken since the connection began."""
+        self._greeting_bytes: int | None = None
+        """The bytes of the answer to the first frame while it waits; `take` does not count it."""
 
     def put(self, frame: bytes) -> int:
         """Append a frame. Return the number of bytes that wait now."""
@@ -80,8 +85,7 @@ class SendBuffer:
     def put_greeting(self, frame: bytes) -> None:
         """Append the answer to a first frame. It does not count as sent: it is neither a reply nor an event."""
         self.put(frame)
-        self.sent -= 1
-        self.taken_bytes -= len(frame)
+        self._greeting_bytes = len(frame)
 
     def take(self) -> bytes:
         """Remove all frames, and return them as one. Their bytes count as waiting until `gone`."""
@@ -90,6 +94,10 @@ class SendBuffer:
         self.sent += len(frames)
         frames.clear()
         self.taken_bytes += len(data)
+        if self._greeting_bytes is not None:
+            self.sent -= 1
+            self.taken_bytes -= self._greeting_bytes
+            self._greeting_bytes = None
         return data
 
     def gone(self, count: int) -> None:

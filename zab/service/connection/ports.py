@@ -149,7 +149,7 @@ class ServerPort(Protocol):
     """The part of a server that its connections use: `ClientService`."""
 
     ready: bool
-    """True if the state may be read: see `ClientService`."""
+    """True if all clients may read the state: see `ClientService`."""
 
     @property
     def me(self) -> ServerId: ...
@@ -188,8 +188,8 @@ class ShellPort(Protocol):
     def output_ready(self) -> None:
         """Send after this turn of the server.
 
-        Called when a frame is put into the empty send buffer, and when the connection is to close after its replies.
-        Not called within `receive`: the shell always sends after it.
+        Called when a reply or an event is put into the empty send buffer, and when the connection is to close after
+        its replies. Not called within `receive`: the shell always sends after it.
         """
 
     def wake(self) -> None:

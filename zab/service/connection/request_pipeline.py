@@ -3,9 +3,9 @@
 Pings, auth and SASL are the exceptions: their replies do not wait for those of earlier requests.
 
 All requests of one receive are handled in one pass. A write is submitted to the leader, and its reply waits for its
-transaction. A read is answered at once, unless a write of the same client is pending: then it is answered right after
-that write has been applied, before any later transaction. Events are sent when a transaction is applied, so an event
-always precedes any reply that shows its change.
+transaction. A read is answered at once, unless writes of the same client are pending: then it is answered right after
+the last of them has been applied, before any later transaction. Events are sent when a transaction is applied, so an
+event always precedes any reply that shows its change.
 
 Some requests cannot be taken yet, and are held, for example while there is no leader, after a sync, while the throttle
 is closed, or while the client does not read its replies. Pings are never held: without an answer to them, a
@@ -48,10 +48,10 @@ _AUTH: Final = int(Op.AUTH)
 _SASL: Final = int(Op.SASL)
 _SET_WATCHES: Final = (int(Op.SET_WATCHES), int(Op.SET_WATCHES2))
 _NEVER_REFUSED: Final = frozenset((_CLOSE, _AUTH, _SASL, *_SET_WATCHES))
-"""Requests that a throttle only delays, and never refuses.
+"""Requests that the throttle may delay, but does not answer with THROTTLED_OP.
 
-Clients ignore the refusal of credentials and of the watches that they set again after a reconnection: they would
-continue without them.
+Clients ignore that error if it is the reply to credentials, or to the watches that they set again after a reconnection:
+they would continue without them.
 """
 _MOVED: Final = int(ErrorCode.SESSION_MOVED)
 _EXPIRED: Final = int(ErrorCode.SESSION_EXPIRED)
@@ -136,18 +136,21 @@ class RequestPipeline:
         self._held: list[Request] = []
         """Requests that arrived and were not taken yet, oldest first."""
         self._pause = PipelinePause.NONE
-        """The reason why no request is taken, held or new; `PipelinePause.NONE` if requests are taken."""
+        """The reason why no request is taken, held or new; `PipelinePause.NONE` without a pause."""
         self._bounds = server.bounds
         self._scans_behind: float = 0
         """The weight of the scans that are queued behind writes, counted since `replies` was last empty."""
         self._counted = 0
         """This connection's part of the server's `open_requests`."""
         self._arrived_at: float | None = None
-        """The time of the first request since all were last answered, for the latency; None if all are answered."""
+        """The time at which the first request was taken after all were answered, for the latency; None if all are."""
         self._done: Done = self.written if server.audit is None else self._audit_and_answer
         """The callback of every write."""
         self._audits: deque[Done | None] = deque()
-        """For each write under way, in order: the callback that reports its result to the audit log, or None."""
+        """For each write under way, in order: the callback that reports its result to the audit log, or None.
+
+        Empty if there is no audit log.
+        """
 
     @property
     def queued(self) -> int:
@@ -245,7 +248,7 @@ class RequestPipeline:
 
     @property
     def is_held_up(self) -> bool:
-        """True if there are held requests for `advance` to take."""
+        """True if there are held requests, and no pause keeps `advance` from taking them."""
         return bool(self._held) and not self._pause
 
     # -- taking ------------------------------------------------------------------------------------
@@ -430,12 +433,12 @@ class RequestPipeline:
         self.written(result, error)
 
     def written(self, result: Any, error: Exception | None) -> None:
-        """Answer the oldest write, which the machine has applied with this result, or which failed.
+        """Answer the oldest write, which the store has applied with this result, or which failed with this exception.
 
         Called in the order of the writes, which is also the order of their replies, as ZooKeeper promises. After an
-        error the client is cut, and cannot tell the outcome. The one exception is `LeadersLost`: it proves that
-        nothing was changed. If the session was closed or has expired, the connection closes after the reply. If the
-        session has moved, the connection is cut without a reply.
+        exception the client is cut, and cannot tell the outcome. `LeadersLost` is different: it proves that nothing was
+        changed, so the client gets an error as the reply. If the session was closed or has expired, the connection
+        closes after the reply. If the session has moved, the connection is cut without a reply.
         """
         client = self._client
         if client.phase >= _CLOSING:
@@ -545,7 +548,7 @@ class RequestPipeline:
         if self._client.phase is _OVER:
             return
         if error is not None:
-            self._client.cut(f"the outcome of a change of membership is unknown: {error}")
+            self._client.cut(f"a change of membership failed, or its outcome is unknown: {error}")
             return
         reply.error, node = answer
         if node is not None:

@@ -73,6 +73,8 @@ class PendingSubmissions:
         """The open requests up to this number have been sent since the last catch-up point was reached."""
         self._queued: deque[Submission] = deque()
         """Requests for which there is no room yet, in the order of arrival. Some may be cancelled."""
+        self._queued_cancelled = 0
+        """The number of cancelled requests in `_queued`."""
         self._unsent: deque[int] = deque()
         """Numbers of the requests to send, in order. A cancelled one may remain here, but is not in `_open`."""
         self._may_send = False
@@ -89,9 +91,9 @@ class PendingSubmissions:
         self._alone = 0
         """The number of the last request that was sent alone in this leadership; 0: none was."""
         self._refusals: deque[tuple[Zxid, tuple[tuple[int, str], ...]]] = deque()
-        """Refusals of the leader, with the zxid that must be applied here before the callers get them."""
+        """Refusals, with the zxid that must be applied here before the callers get them."""
         self._carried_out = 0
-        """The number of the last request that was carried out: requests are carried out in the order of numbers."""
+        """The number of the last request whose transaction was applied here. Transactions keep the order of numbers."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -119,7 +121,7 @@ class PendingSubmissions:
         if len(self._open) + count > self._count_max or self.bytes + size > self._bytes_max:
             count, size = self._fitting(requests)
         counters = range(self.submits + 1, self.submits + 1 + count)
-        # No Python loop here: every write of every client passes this point.
+        # No Python loop here: nearly all writes of clients pass this point.
         self._open.update(zip(counters, zip(requests, repeat(done)), strict=False))
         self._unsent.extend(counters)
         self.submits += count
@@ -139,6 +141,8 @@ class PendingSubmissions:
 
     def cancel(self, submission: Submission) -> None:
         """Stop waiting for a request. If it was not sent yet, it never will be."""
+        if submission.done is None:
+            return
         submission.done = None
         counter = submission.counter
         if counter in self._open:
@@ -150,8 +154,11 @@ class PendingSubmissions:
         # without a leader they would accumulate.
         if len(self._unsent) > 2 * len(self._open) + SLACK:
             self._unsent = deque(each for each in self._unsent if each in self._open)
-        if len(self._queued) > SLACK and self._queued[0].done is None:
-            self._queued = deque(each for each in self._queued if each.done is not None)
+        if not counter:
+            self._queued_cancelled += 1
+            if len(self._queued) > SLACK and 2 * self._queued_cancelled > len(self._queued):
+                self._queued = deque(each for each in self._queued if each.done is not None)
+                self._queued_cancelled = 0
 
     def _admit(self, submission: Submission) -> None:
         self.submits += 1
@@ -177,7 +184,9 @@ class PendingSubmissions:
         queued, self._queued = self._queued, deque()
         while queued and (queued[0].done is None or self.has_room(len(queued[0].request))):
             submission = queued.popleft()
-            if submission.done is not None:
+            if submission.done is None:
+                self._queued_cancelled -= 1
+            else:
                 self._admit(submission)
         self._queued = queued
 
@@ -215,9 +224,9 @@ class PendingSubmissions:
             done(result, None)
 
     def refused(self, after: Zxid, refused: tuple[tuple[int, str], ...]) -> None:
-        """Handle refusals based on the state at `after`.
+        """Handle refusals that were decided on the state at `after`.
 
-        Callers get them only when that state is applied here. Otherwise a read would not show the reason.
+        Callers get them once this member has reached that state. Before, a read might not show the reason.
         """
         self._refusals.append((after, refused))
 
@@ -294,6 +303,7 @@ class PendingSubmissions:
         self._open.clear()
         self._lost.clear()
         self._queued.clear()
+        self._queued_cancelled = 0
         self.bytes = 0
         for done in stopped:
             if done is not None:
@@ -310,13 +320,13 @@ class PendingSubmissions:
 
         The leader numbers a forwarded batch from its first number, so a batch ends at a gap. A submission that is no
         longer open leaves a gap. The batch holds at most `count_max` requests and ends with the one that reaches
-        `bytes_max`. A single request is sent at any size. After lost leaders `_may_take` lowers the count.
+        `bytes_max`, so it may exceed `bytes_max`. After lost leaders `_may_take` lowers the count.
         """
         unsent, still_open = self._unsent, self._open
         if self._lost:
             count_max = self._may_take(count_max)
         if unsent and len(unsent) <= count_max and unsent[-1] - unsent[0] < len(unsent):
-            # Fast path: all of them are open, and few enough.
+            # Fast path for the usual case: all unsent requests are open, and fit into one batch.
             requests = [still_open[counter][0] for counter in unsent if counter in still_open]
             if len(requests) == len(unsent) and sum(map(len, requests)) <= bytes_max:
                 first, self._sent = unsent[0], unsent[-1]

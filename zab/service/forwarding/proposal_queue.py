@@ -35,9 +35,10 @@ def txn_bytes_max_of(limits: Limits) -> int:
 
 
 PREPARE_S: Final = 0.02
-"""The time after which a turn prepares no further request and lets other tasks run.
+"""The time in seconds, from the start of a turn, after which the turn prepares no further request.
 
-The limits of a batch do not count refused requests, so many large ones could otherwise take seconds.
+Then other tasks can run. Refused requests do not count towards the limits of a batch: without this bound, a series of
+large requests that are refused could take seconds.
 """
 SLOW_REQUEST_S: Final = 0.2
 """A request is reported if its preparation takes longer than this, in seconds."""
@@ -56,7 +57,7 @@ class StallWatch(Protocol):
 
 
 class NeverStalls:
-    """A stall watch for a queue without a server. Its clock does not advance, so it reports nothing."""
+    """A stall watch that reports nothing. Its clock does not advance, so no turn reaches `PREPARE_S`."""
 
     def clock(self) -> float:
         return 0.0
@@ -68,7 +69,7 @@ NEVER_STALLS: Final = NeverStalls()
 
 
 class FailureLog(Protocol):
-    """The part of the server's log that the queue uses."""
+    """The part of the server's event log that the queue uses."""
 
     def say(self, event: str, level: str = ..., /, **fields: object) -> None: ...
     def failed(self, event: str, error: Exception, /, **fields: object) -> None: ...
@@ -109,9 +110,9 @@ class ProposalQueue:
         self.proposed = self.batches = 0
         """The numbers of transactions proposed since the start, and of the batches that held them."""
         self.cut = False
-        """True if this turn has prepared for `PREPARE_S`. The rest waits for the next turn."""
+        """True if this turn has reached `PREPARE_S`. The remaining requests wait for the next turn."""
         self._cut_at = inf
-        """The time at which this turn has prepared for `PREPARE_S`."""
+        """The time at which this turn reaches `PREPARE_S`, on the watchdog's clock."""
         self._machine = machine
         self._limits = limits
         self._log = log
@@ -203,11 +204,11 @@ class ProposalQueue:
             outstanding.popleft()
 
     def begin(self, now: float) -> None:
-        """Begin a turn at this time of the watchdog's clock, with a new allowance of `PREPARE_S`."""
+        """Begin a turn at this time of the watchdog's clock. `PREPARE_S` counts from it."""
         self.cut, self._cut_at = False, now + PREPARE_S
 
     def turn(self, node: Proposer, now: Millis, now_ms: int) -> None:
-        """Prepare and propose until no request is left, the node has no room, or the time `PREPARE_S` is used up.
+        """Prepare and propose until no request is left, the node has no room, or the turn has reached `PREPARE_S`.
 
         New requests wait while they are fewer than the transactions in flight, which are proposed and not committed.
         The reason: a batch costs every server as much as fifty requests. With none in flight, no request waits.

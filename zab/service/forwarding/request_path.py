@@ -2,8 +2,8 @@
 
 The parts of the path are the member's pending submissions, the forwarder to the leader, the leader's intake with its
 proposal queue, barriers, changes of the membership, and the side channel. This module determines the leadership in
-force, and tells the parts when it begins and ends. In each turn it lets them send and propose. It passes incoming
-messages to them.
+force, and tells the parts when a leadership begins or ends. In each turn it lets them send and propose. It passes
+incoming messages to them.
 
 It is pure: the driver of a server calls it, and so does the simulator.
 """

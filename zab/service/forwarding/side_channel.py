@@ -27,9 +27,10 @@ class SideChannel:
         on_leader_message: MessageHandler = ignore_message,
         on_member_message: MessageHandler = ignore_message,
     ) -> None:
-        """Send messages by the leadership in force, which `leadership` returns.
+        """`leadership` returns the leadership in force.
 
-        `on_leader_message` takes messages to this server as the leader, `on_member_message` messages from its leader.
+        `on_leader_message` receives the members' messages while this server leads. `on_member_message` receives the
+        messages of this server's leader.
         """
         self._node = node
         self._links = links

@@ -40,7 +40,7 @@ class Availability:
 
     def __init__(self, now: float) -> None:
         self.elections: deque[PastElection] = deque(maxlen=ELECTIONS_KEPT)
-        """The last elections, the oldest first."""
+        """The last `ELECTIONS_KEPT` elections, the oldest first."""
         self._looking_since: float | None = now
         """The time since which this server is LOOKING; None while it leads, follows or observes."""
         self._lost_since: float | None = now

@@ -63,7 +63,10 @@ def is_settled(serving_ms: Millis) -> bool:
 
 
 def health(taking_part: Collection[bool], *, serving: bool, warned: bool) -> str:
-    """Return the health of the ensemble; `taking_part` has True for each member that takes part."""
+    """Return the health of the ensemble.
+
+    `taking_part` has one item for each member, True if it takes part. `warned`: there are warnings.
+    """
     if not serving:
         return DOWN
     if warned:

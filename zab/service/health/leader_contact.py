@@ -21,7 +21,7 @@ class ReadOnlySettings(Protocol):
 
 
 class LeaderContact:
-    """Decides whether the state may be read. That depends on the server's role, and on restores of snapshots."""
+    """Decides whether the state may be read: by all clients (`readable`), or by read-only clients (`read_only`)."""
 
     def __init__(
         self, settings: ReadOnlySettings, clock_ms: Callable[[], Millis], cut_off_since: Callable[[], Millis | None]

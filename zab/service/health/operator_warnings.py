@@ -23,8 +23,8 @@ QUORUM_MISSED_MS: Final = 3_000
 def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | None, loops: Sequence[str]) -> list[str]:
     """Return the warnings about a server: quorum, veto, vote, loops, damage, bad disk, digest, slow disk, slow links.
 
-    The most urgent warnings come first. `mismatch` is the store's last mismatch; `loops` are the sentences about dead
-    and stalled loops.
+    The most urgent warnings come first. `mismatch` is the store's last mismatch; `loops` are the watchdogs' sentences
+    about dead and stalled loops.
     """
     found = []
     if not status.role.serving:
@@ -32,14 +32,15 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
         if leader not in (None, status.server):
             found.append(f"not serving yet: this server follows leader {leader}, and is still being synchronized")
         elif status.role.veto is None:
-            found.append("no leader: this server is not part of a quorum, and writes wait")
+            found.append("no leader yet: this server does not serve, and writes wait")
         if status.cut_off_since is not None:
             found += [f"server {sid} is missing: {why}" for sid, why in missing_voters(status).items()]
     if status.role.veto is not None:
         found.append(
             f"veto: this server stays out of the ensemble: {status.role.veto.text()}; unless a leader with these "
             "transactions takes over, an operator has to decide: a POST to /commands/give_up_history gives them up; to "
-            "keep them, stop the other servers, empty their directories, and start them while this server runs"
+            "keep them, stop the other servers, empty their directories except for `myid`, and start the others again "
+            "while this server runs"
         )
     if not status.voting:
         found.append("this server does not vote: history or promises may be missing until a leader has healed it")
@@ -66,8 +67,8 @@ def operator_warnings(status: Status, disk: DiskStatus, mismatch: Mismatch | Non
 def quorum_loss(status: Status, now: Millis) -> Mapping[str, int | str] | None:
     """Return the fields of the line `no_quorum`, or None if there is nothing to log yet.
 
-    The line names each missing server with the reason. It is due while no quorum has been within reach for
-    `QUORUM_MISSED_MS`; an ordinary election is over before that.
+    The line names each missing server with the reason. It is due once the present election has lasted for
+    `QUORUM_MISSED_MS` and no quorum has sent votes in it. An ordinary election is over before that.
     """
     since = status.cut_off_since
     if since is None or now - since < QUORUM_MISSED_MS:

@@ -27,8 +27,8 @@ def _entry(entry: AclEntry) -> bytes:
 def carried(entry: AclEntry) -> AclEntry:
     """Return the entry in a form that can be encoded.
 
-    The client port refuses entries that cannot be encoded, but a store may hold older ones. They are sent without the
-    permission bits that have no meaning, and with `?` in place of lone surrogates.
+    A session refuses entries that cannot be encoded, but an old log or snapshot may contain some. They are sent without
+    the permission bits that have no meaning, and with `?` in place of lone surrogates.
     """
     permissions, scheme, identity = entry
     return permissions & ALL, _carried(scheme), _carried(identity)

@@ -1,8 +1,7 @@
 """The bodies of replies, and the 68 bytes of a stat that many of them hold.
 
 Each body is a pair of functions: `encode(value)` for the server and `decode(body, at)` for our client. `decode` also
-returns the offset of the value's end. A reply is a header followed by the body, so a caller may cache a body that is
-requested often.
+returns the offset of the value's end. A reply is a header followed by the body.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ def decode_names(body: bytes, at: int = 0) -> tuple[list[str], int]:
         start = at + 4
         at = start + length
         if length < 0 or at > end:
-            raise WireError(f"a name has the length {length}; at most {end - start} bytes remain")
+            raise WireError(f"{length} is not a valid length of a name: {end - start} bytes remain")
         try:
             append(body[start:at].decode())
         except UnicodeDecodeError:

@@ -132,7 +132,6 @@ class World:
             self.write(broker, append)
 
     def write(self, broker: Broker, append: GroupAppend) -> None:
-        assert append.epoch <= broker.epoch
         first = len(broker.log)
         broker.log.extend(append.records)
         broker.written[append.id] = (first, len(broker.log), self.now + WRITE_MS)

@@ -28,6 +28,7 @@ from bench.ports import free_ports
 from harness.cli.root import zab_harness
 from replica.cli.properties.keys import KEYS
 from replica.cli.root import zab_broker
+from tests import forkserver
 from zab.cli.kit.program import check_command_line
 from zab.cli.root import zab as zab_command
 from zab.core import errors
@@ -258,10 +259,10 @@ def run(script: str, name: str, folder: Path) -> None:
     file = folder / f"{name}.py"
     file.write_text(on_free_ports(script))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-W", "error", str(file)]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=EXAMPLE_SECONDS_MAX, check=False
-    )
+    done = forkserver.run(
+        ["-W", "error", str(file)],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=EXAMPLE_SECONDS_MAX,
+    )  # fmt: skip
     assert done.returncode == 0, f"the examples of {name} failed:\n{done.stdout}\n{done.stderr}"
 
 
@@ -291,9 +292,8 @@ def test_harness_examples_run(page: Path, tmp_path: Path) -> None:
     (tmp_path / "docs").symlink_to(DOCS)
     for line in harness_lines(page):
         command, _, comment = line.partition(" #")
-        arguments = [sys.executable, "-m", "harness", *command.split()[1:]]
-        done = subprocess.run(
-            arguments,
+        done = forkserver.run(
+            ["-m", "harness", *command.split()[1:]],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -311,6 +311,15 @@ def test_the_examples_in_the_docstring_run(tmp_path: Path) -> None:
     for name, example in (("store", store), ("member", member)):
         assert f"zab.open_{name}(" in example
         run(f"import trio\nimport zab\n\n{dedent(example)}", f"docstring_{name}", tmp_path)
+
+
+def test_imports_raise_no_warning(tmp_path: Path) -> None:
+    """The other examples find these modules imported."""
+    names = ["zab", "zab.recipes", "zab.testing", "kraft_controller", "replica", "replica.testing", "harness"]
+    command = [sys.executable, "-W", "error", "-c", "".join(f"import {name}\n" for name in names)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_failing_example_is_noticed(tmp_path: Path) -> None:

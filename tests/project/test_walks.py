@@ -19,7 +19,7 @@ from trio._core import _thread_cache
 
 import zab
 from bench.ports import free_ports
-from tests.unit.test_docs import resolve
+from tests.project.test_docs import resolve
 
 ROOT = Path(zab.__file__).parents[1]
 PAGE = (ROOT / "docs" / "walks.md").read_text()

@@ -33,9 +33,9 @@ BEHIND_AN_EXTRA = {
     "net/tls/key_stores.py": {"cryptography"},
     "wire/certificates.py": {"cryptography"},
     "admin/admin_port.py": {"prometheus_client"},
+    "admin/admin_query.py": {"h11"},
     "admin/exposition.py": {"prometheus_client"},
     "admin/http_connection.py": {"h11"},
-    "cli/status/server_queries.py": {"h11"},
     "testing/pytest_plugin.py": {"pytest"},
 }
 """Loaded when such a key store is opened, a certificate is read, or an admin port is opened; the plugin by pytest."""

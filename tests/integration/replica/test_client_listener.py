@@ -504,6 +504,10 @@ def test_bug_in_a_handler_ends_only_one_connection(caplog: pytest.LogCaptureFixt
     assert "nobody waits for an answer" in caplog.text
 
 
+UNKNOWN_VERSIONS = bytes.fromhex("0000000d 0012 0009 00000063 0001 63 0001")
+"""The frame of an ApiVersions request of version 9."""
+
+
 def test_api_versions_answers_every_version() -> None:
     async def main() -> None:
         async with listening() as connect:
@@ -519,7 +523,7 @@ def test_api_versions_answers_every_version() -> None:
                 assert correlation == version
                 told = {each["api_key"]: (each["min_version"], each["max_version"]) for each in reply["api_keys"]}
                 assert told == {int(HEARTBEAT): (0, 4), int(ApiKey.API_VERSIONS): (0, 4)}
-            await client.stream.send_all(bytes.fromhex("0000000d 0012 0009 00000063 0001 63 0001"))
+            await client.stream.send_all(UNKNOWN_VERSIONS)
             correlation, reply = response_values(ApiKey.API_VERSIONS, 0, await client.frame())
             assert (correlation, reply["error_code"]) == (0x63, ErrorCode.UNSUPPORTED_VERSION)
             assert {each["api_key"] for each in reply["api_keys"]} == {12, 18}
@@ -915,6 +919,9 @@ async def test_expired_session_ends_unless_the_client_reauthenticates() -> None:
         client = await connect()
         for _ in range(2):
             assert (await logged_in_by(client, "SCRAM-SHA-256"))["session_lifetime_ms"] == 60_000
+            await client.stream.send_all(UNKNOWN_VERSIONS)
+            _, reply = response_values(ApiKey.API_VERSIONS, 0, await client.frame())
+            assert reply["error_code"] == ErrorCode.UNSUPPORTED_VERSION
             assert (await exchanged(client, HEARTBEAT, 4, group("g")))["error_code"] == 7
         await client.ask(ApiKey.SASL_HANDSHAKE, 1, 1, {"mechanism": "PLAIN"})
         refused = (await client.receive(ApiKey.SASL_HANDSHAKE, 1))[1]

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.unit.test_docs import script_of
+from tests.project.test_docs import script_of
 
 ROOT: Final = Path(__file__).parents[3]
 PLUGIN: Final = "replica.testing.pytest_plugin"
@@ -119,5 +119,5 @@ def test_plugin_loads_no_more_than_its_names() -> None:
 
 
 def test_examples_of_the_docs_pass_under_pytest(pytester: pytest.Pytester) -> None:
-    """`tests/unit/test_docs.py` runs the page as a program, which only defines its tests."""
+    """`tests/project/test_docs.py` runs the page as a program, which only defines its tests."""
     run(pytester, script_of((ROOT / PAGE).read_text())).assert_outcomes(passed=4)

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.unit.test_docs import FENCE
+from tests.project.test_docs import FENCE
 
 ROOT: Final = Path(__file__).parents[3]
 PLUGIN: Final = "zab.testing.pytest_plugin"
@@ -167,7 +167,7 @@ def test_plugin_loads_no_more_of_zab_than_its_names() -> None:
 
 
 def test_examples_of_the_docs_pass_under_pytest(pytester: pytest.Pytester) -> None:
-    """`tests/unit/test_docs.py` runs the page as a program, which only defines its tests."""
+    """`tests/project/test_docs.py` runs the page as a program, which only defines its tests."""
     blocks = [FENCE.findall((ROOT / page).read_text()) for page in ("docs/howto/test-your-application.md", "README.md")]
     how_to, readme = ([code for language, code in found if language == "python"] for found in blocks)
     (example,) = [code for code in readme if "zab_store" in code]
