@@ -127,7 +127,7 @@ def test_digest_ids_need_the_digest_scheme() -> None:
 
 @pytest.mark.parametrize(("told", "why"), [
     ({"enforce.auth.enabled": "true"}, "enforce.auth.schemes must name"),
-    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}, "schemes=sasl: no client can log in .* is missing"),
+    ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}, "schemes=sasl: no client can .* is missing"),
     ({"enforce.auth.enabled": "true", "enforce.auth.schemes": "kerb"}, "schemes=kerb: .*'kerb', but no provider"),
     ({"sessionRequireClientSASLAuth": "true"}, "^sessionRequireClientSASLAuth=true: .*login.config is missing"),
     ({"authProvider.1": "com.acme.Auth"}, "authProvider.1=com.acme.Auth: no such provider. .*a Java class cannot"),
