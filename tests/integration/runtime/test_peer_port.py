@@ -68,7 +68,9 @@ def test_port_moves_from_all_addresses_to_one_of_them() -> None:
     async def main() -> None:
         me = ServerId(1)
         log = Log(me, lambda: Epoch(0))
-        port = PeerPort(Purpose.LEARNER, TcpNetwork(), PeerHandshake(me, "zab", 100, list), Limits(), log, no_peer)
+        port = PeerPort(
+            Purpose.LEARNER, TcpNetwork(), PeerHandshake(me, "zab", 100, lambda hello: []), Limits(), log, no_peer
+        )
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             number = free.getsockname()[1]
