@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,13 @@ def lines() -> list[str]:
 
 
 @pytest.mark.parametrize("line", lines())
-def test_documented_commands_parse(line: str) -> None:
-    command = re.split(r"\s{2,}|\s[#<>|]", line)[0]
-    check_command_line(zab_broker, shlex.split(command)[1:])
+def test_documented_commands_parse(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(re.split(r"\s{2,}|\s[#<>|]", line)[0])
+    monkeypatch.chdir(tmp_path)
+    for option, value in pairwise(words):
+        if option == "--password-file":  # the option requires that its file exists
+            (tmp_path / value).touch()
+    check_command_line(zab_broker, words[1:])
 
 
 def test_public_names_are_complete() -> None:
