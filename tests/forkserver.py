@@ -241,7 +241,7 @@ def _become(order: Order, installed: Sequence[str]) -> None:
     sys.argv = [kind, *words[2:]] if kind else words
     first = {"-m": os.getcwd(), "-c": "", "": str(Path(what).resolve().parent)}[kind]
     named = [path for path in order.environment.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path[:] = [first, *named, *installed]
+    sys.path[:] = [first, *named, *(path for path in installed if path not in named)]
     sys.path_importer_cache.clear()
     main = sys.modules["__main__"] = ModuleType("__main__")
     if kind == "-m":

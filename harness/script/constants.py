@@ -49,7 +49,7 @@ _SESSIONS: Final = "harness.worlds.cores.partitions.consumer_sessions:LIMITS"
 
 CONSTANTS: Final[Mapping[str, Constant]] = {
     # consensus
-    "dial_attempts": Constant("zab.core.learner.learner:DIAL_ATTEMPTS", (1, 2, 10)),
+    "dial_attempts": Constant("zab.core.learner.learner:DIAL_ATTEMPTS", (1, 2, 10), also=("zab.core.node",)),
     "progress_log_ms": Constant("zab.core.sync_progress:PROGRESS_LOG_MS", (1, 20)),
     "outstanding_bytes_max": Constant(f"{_SETTINGS}.outstanding_bytes_max", (1, 200, 1_000)),
     "window_bytes": Constant(f"{_SETTINGS}.window_bytes", (1, 200, 1_000)),
