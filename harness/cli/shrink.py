@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from math import inf
 from pathlib import Path
+from typing import Final
 
 from attrs import evolve
 
@@ -27,7 +28,7 @@ from harness.outcome import Outcome
 from harness.run.regressions import Regression, code_version, store
 from harness.run.replay_line import replay_line
 from harness.scripts import describe, dumps
-from harness.shrink import Shrunk, same_invariant
+from harness.shrink import Shrunk, Stop, same_invariant
 from harness.shrink import shrink as smallest
 from zab.cli.kit.verb_group import Arguments
 from zab.core.plurals import counted
@@ -69,6 +70,7 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
         found = smallest(
             outcome.script,
             same_invariant(there.run, outcome.invariant, progress.step),
+            at_ms=outcome.at_ms,
             runs_max=arguments.runs,
             seconds_max=inf if arguments.seconds is None else arguments.seconds,
         )
@@ -88,6 +90,7 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
             "pairs": found.proof.pairs,
         }
         more = {"runs": found.runs, "runs_by_step": dict(found.runs_by_step), "proof": proof, "rerun": line}
+        more["stopped"] = None if found.stopped is None else found.stopped.value
         print(json.dumps({**outcome_as_json(last), **more}))
         return INVALID
     print(describe(found.script))
@@ -108,6 +111,13 @@ def _size(script: Script) -> str:
     return f"{counted(faults, 'fault')} and {counted(ops, 'operation')}"
 
 
+STOPPED: Final = {
+    Stop.RUNS: "because no more runs were allowed",
+    Stop.SECONDS: "because its time was over",
+    Stop.INTERRUPT: "because it was interrupted",
+}
+
+
 def in_words(script: Script, found: Shrunk) -> str:
     """Describe how small the script became, the cost, and what is proven to be needed."""
     spent = ", ".join(f"{step} {runs}" for step, runs in found.runs_by_step.items())
@@ -118,8 +128,9 @@ def in_words(script: Script, found: Shrunk) -> str:
         pairs = f", and without any of {proof.pairs} pairs of faults" if proof.pairs else ""
         lines.append(f"without any single one of {len(proof.needed)} of them the failure does not occur{pairs}")
     if proof.unproven:
-        why = "the search was interrupted" if found.interrupted else "no more runs were allowed"
-        lines.append(f"not proven to be needed, because {why}: {len(proof.unproven)}")
+        lines.append(f"not proven to be needed: {len(proof.unproven)}")
+    if found.stopped is not None:
+        lines.append(f"shrinking stopped early, {STOPPED[found.stopped]}: a smaller script may fail, too")
     return "\n".join(lines)
 
 

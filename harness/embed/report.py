@@ -28,6 +28,10 @@ class Failure:
     runs: int = 1
     shrunk: bool = False
     """True after the search for a smaller script. After an interrupt before it, the script is the original one."""
+    stopped: str = ""
+    """Why the search for a smaller script ended early: "after 10 s", for example. Empty if it was complete."""
+    at_ms: int | None = None
+    """The virtual time at which the run of the script violated the invariant."""
     explanation: str = ""
     """The history of the clients in the run of the script, and the verdict of the checker."""
     replay: str = ""
@@ -134,7 +138,10 @@ def _how_to_see(failure: Failure, call: str) -> Iterator[str]:
         return
     if failure.shrunk:
         yield ""
-        yield "The smallest script that fails:"
+        if failure.stopped:
+            yield f"The smallest script found (shrinking stopped {failure.stopped}; a smaller one may fail, too):"
+        else:
+            yield "The smallest script that fails:"
         lines = describe(failure.script).splitlines()
         yield from ("  " + line for line in lines[:SCRIPT_LINES_MAX])
         if len(lines) > SCRIPT_LINES_MAX:

@@ -24,7 +24,9 @@ from harness.report.summary import summary
 from harness.run.runner import spread
 from harness.run.tally import grouped
 from harness.scripts import dumps
-from harness.shrink import same_invariant, shrink
+from harness.shrink import Stop, same_invariant, shrink
+from harness.shrink.trials import until
+from zab.core.plurals import counted
 
 Numbered: TypeAlias = tuple[int, Script]
 """A script and the seed that it was generated from."""
@@ -44,11 +46,12 @@ class Ran:
     unknown: bool
     invariant: str | None
     what: str
+    at_ms: int
     explanation: str
 
 
 def as_ran(number: int, outcome: Outcome) -> Ran:
-    names = ("acknowledged", "unknown", "invariant", "what", "explanation")
+    names = ("acknowledged", "unknown", "invariant", "what", "at_ms", "explanation")
     return Ran(number, outcome.script, *(getattr(outcome, name) for name in names))
 
 
@@ -152,7 +155,9 @@ def failures_of(ran: Sequence[Ran]) -> list[Failure]:
     """Return a failure for each violated invariant, with the script of its first run."""
     failed = [each for each in ran if each.invariant is not None]
     return [
-        Failure(one.invariant or "", one.what, one.script, one.number, runs, explanation=one.explanation)
+        Failure(
+            one.invariant or "", one.what, one.script, one.number, runs, explanation=one.explanation, at_ms=one.at_ms
+        )
         for one, runs in grouped(failed, lambda each: each.invariant)
     ]
 
@@ -161,7 +166,10 @@ def failures_of(ran: Sequence[Ran]) -> list[Failure]:
 
 
 def _shrunk(failure: Failure, subject: Subject, limits: Limits, began: float) -> Failure:
-    """Return the failure of the smallest script that was found in time."""
+    """Return the failure of the smallest script that was found in time.
+
+    The first run cuts all that comes after the violation. It takes place however short the time is.
+    """
     tried = 0
     last: dict[Script, Outcome] = {}
 
@@ -174,26 +182,48 @@ def _shrunk(failure: Failure, subject: Subject, limits: Limits, began: float) ->
             last[script] = outcome
         return outcome
 
-    assert failure.script is not None
+    original, at_ms = failure.script, failure.at_ms
+    assert original is not None
+    assert at_ms is not None
     broke = same_invariant(play, failure.invariant)
-    until = time.monotonic() + limits.shrink_seconds
-    start = failure.script
+    ends = time.monotonic() + limits.shrink_seconds
+    start, interrupted = original, False
     try:
-        at_ms = broke(start)
-        for script in islice(subject.simpler(start, at_ms or start.length_ms), limits.shrink_runs // 2):
-            if time.monotonic() >= until:
+        if limits.shrink_runs and at_ms + 1 < original.length_ms:
+            shorter = until(original, at_ms)
+            if broke(shorter) is not None:
+                start = shorter
+        for script in islice(subject.simpler(original, at_ms), limits.shrink_runs // 2):
+            if time.monotonic() >= ends:
                 break
             if broke(script) is not None:
                 start = script
                 break
     except KeyboardInterrupt:
-        until = 0.0
-    left_s = max(0.0, until - time.monotonic())
-    found = shrink(start, broke, runs_max=max(0, limits.shrink_runs - tried), seconds_max=left_s)
-    outcome = last.get(found.script)
+        interrupted = True
+    found, stopped = start, Stop.INTERRUPT if interrupted else None
+    if not interrupted:
+        begins_at_ms = at_ms if start == original else last[start].at_ms
+        runs_max, left_s = max(0, limits.shrink_runs - tried), max(0.0, ends - time.monotonic())
+        shrunk = shrink(start, broke, at_ms=begins_at_ms, runs_max=runs_max, seconds_max=left_s)
+        found, stopped = shrunk.script, shrunk.stopped
+    failure = evolve(failure, shrunk=True, stopped=_stop_in_words(stopped, limits))
+    outcome = last.get(found)
     if outcome is None:
-        return evolve(failure, shrunk=True)
-    return evolve(failure, what=outcome.what, script=found.script, explanation=outcome.explanation, shrunk=True)
+        return failure
+    return evolve(failure, what=outcome.what, script=found, explanation=outcome.explanation, at_ms=outcome.at_ms)
+
+
+def _stop_in_words(stop: Stop | None, limits: Limits) -> str:
+    match stop:
+        case None:
+            return ""
+        case Stop.RUNS:
+            return f"after {counted(limits.shrink_runs, 'run')}"
+        case Stop.SECONDS:
+            return f"after {limits.shrink_seconds:g} s"
+        case Stop.INTERRUPT:
+            return "by Ctrl-C"
 
 
 def _stored(failure: Failure, subject: Subject, keep: str | Path | None, picture: Path | None) -> Failure:

@@ -14,6 +14,6 @@ No step relies on another: the last one tests exactly the script that is returne
 
 from harness.shrink.proof import Proof, ddmin
 from harness.shrink.shrink import Shrunk, same_invariant, shrink
-from harness.shrink.trials import Broke, Moment
+from harness.shrink.trials import Broke, Moment, Stop
 
-__all__ = ["Broke", "Moment", "Proof", "Shrunk", "ddmin", "same_invariant", "shrink"]
+__all__ = ["Broke", "Moment", "Proof", "Shrunk", "Stop", "ddmin", "same_invariant", "shrink"]

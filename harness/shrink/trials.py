@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import time
 from collections.abc import Callable, Sequence
 from math import inf
@@ -17,6 +18,14 @@ Moment = NewType("Moment", int)
 """A time in ms. Its own type excludes a bool, which would say only that the invariant was violated."""
 Broke: TypeAlias = Callable[[Script], Moment | None]
 """Run a script, and return the time at which it violated the invariant, or None."""
+
+
+class Stop(enum.Enum):
+    """Why a search ended before it had tried all that it would try."""
+
+    RUNS = "runs"
+    SECONDS = "seconds"
+    INTERRUPT = "interrupt"
 
 
 def items_of(script: Script) -> list[Item]:
@@ -48,25 +57,39 @@ class Trials:
         self.runs: dict[str, int] = {}
         """The number of runs of each step."""
         self.step = ""
-        self.interrupted = False
-        """True after Ctrl-C: no script is run any more, and the smallest one so far is the result."""
+        self.stopped: Stop | None = None
+        """Why no script is run any more. The smallest script so far is the result."""
+
+    def know(self, script: Script, moment: Moment) -> None:
+        """Note the time at which a script violated the invariant before the search."""
+        self._known[repr(script)] = moment
 
     @property
     def over(self) -> bool:
-        spent = sum(self.runs.values())
-        return self.interrupted or spent >= self._runs_max or time.monotonic() >= self._until
+        """True if no script is run any more."""
+        if self.stopped is None:
+            self.stopped = self._spent()
+        return self.stopped is not None
 
-    def broke(self, script: Script) -> Moment | None:
-        """Return the time of the violation, or None. A script is not tried after the budget is spent: None."""
+    def _spent(self) -> Stop | None:
+        if sum(self.runs.values()) >= self._runs_max:
+            return Stop.RUNS
+        return Stop.SECONDS if time.monotonic() >= self._until else None
+
+    def broke(self, script: Script, *, late: bool = False) -> Moment | None:
+        """Return the time of the violation, or None. A script is not tried after the budget is spent: None.
+
+        late    try the script also after the budget of time is spent
+        """
         key = repr(script)
         if key not in self._known:
-            if self.over:
+            if self.over and not (late and self.stopped is Stop.SECONDS and self._spent() is not Stop.RUNS):
                 return None
             self.runs[self.step] = self.runs.get(self.step, 0) + 1
             try:
                 self._known[key] = self._broke(script)
             except KeyboardInterrupt:
-                self.interrupted = True
+                self.stopped = Stop.INTERRUPT
                 return None
         return self._known[key]
 

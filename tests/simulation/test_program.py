@@ -347,6 +347,18 @@ def test_bug_is_found_shrunk_and_explained(tmp_path: Path) -> None:
     assert again.failure.what == failure.what
 
 
+def test_script_ends_at_the_violation_and_report_says_that_the_time_was_over() -> None:
+    report = harness.application(
+        programs.worker, invariant=programs.in_order, seconds=40, shrink_seconds=0, seed=6, runs=1
+    )
+    failure = report.failure
+    assert failure is not None
+    assert failure.script is not None
+    assert failure.script.length_ms == (failure.at_ms or 0) + 1 < 40_000
+    assert max(fault.at for fault in failure.script.faults) < failure.script.length_ms
+    assert "The smallest script found (shrinking stopped after 0 s; a smaller one may fail, too):" in str(report)
+
+
 def test_bug_of_a_recipe_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock that does not cancel the block of a holder without a connection, and the shipped one."""
 

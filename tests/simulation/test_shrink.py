@@ -12,7 +12,7 @@ from harness.draw import script_from_seed
 from harness.faults import Crash, Script, Write
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
-from harness.shrink import Moment, Proof, ddmin, same_invariant, shrink
+from harness.shrink import Moment, Proof, Stop, ddmin, same_invariant, shrink
 from harness.shrink.plainer import REGULAR
 from harness.shrink.trials import items_of, made_of
 from harness.worlds.cores.world import run
@@ -49,7 +49,7 @@ def test_interrupted_search_keeps_the_smallest_script_so_far() -> None:
         return Moment(900) if any(isinstance(op, Write) for op in candidate.ops) else None
 
     small = shrink(script, broke)
-    assert small.interrupted
+    assert small.stopped is Stop.INTERRUPT
     assert runs == 8
     assert not small.proof.whole
     assert len(items_of(small.script)) < len(items_of(script))
@@ -131,6 +131,21 @@ def test_the_budget_is_kept_and_what_could_not_be_tried_is_not_called_proven() -
     small = shrink(script_from_seed(3), broke, runs_max=10)
     assert small.runs == runs == 10
     assert not small.proof.whole
+    assert small.stopped is Stop.RUNS
+
+
+@pytest.mark.parametrize(("runs_max", "length_ms"), [(400, 901), (0, 3_000)])
+def test_end_is_cut_at_the_violation_however_short_the_time(runs_max: int, length_ms: int) -> None:
+    script = Script(1, length_ms=3_000, ops=(Write(300), Write(900), Write(2_000)))
+    small = shrink(script, lambda _: Moment(900), at_ms=900, runs_max=runs_max, seconds_max=0)
+    assert small.script.length_ms == length_ms
+    assert small.runs == min(runs_max, 1)
+    assert small.stopped is (Stop.SECONDS if runs_max else Stop.RUNS)
+
+
+def test_complete_search_says_so() -> None:
+    script = Script(1, length_ms=3_000, ops=(Write(300), Write(900)))
+    assert shrink(script, lambda _: Moment(900)).stopped is None
 
 
 def test_violation_at_the_end_is_cut_by_halves() -> None:
