@@ -20,18 +20,21 @@ from harness.checkers import Violation
 from harness.exceptions import described, first_of
 from harness.faults import Fault, Knobs, NodeFault, Op, Script, StrikeNode
 from harness.outcome import Outcome
+from harness.program import culprit
 from harness.program.fleet import Fleet, NodeAct
 from harness.program.forbidden import ForbiddenCall, guarded
 from harness.program.history import explain
 from harness.program.nemesis import ProgramNemesis
 from harness.program.node import Node
-from harness.program.process import NOTE, CallRecorder, NodeProcess
+from harness.program.process import NOTE, CallRecorder, NodeLife, NodeProcess
+from harness.program.turns import TURNS_MAX, TurnCounter
 from harness.script.checks import ScriptError
 from harness.script.names import ACTIVE
 from harness.watchdog import RunAway
 from harness.worlds import World as WorldOfCommands
 from harness.worlds.cores.workload import Workload
 from harness.worlds.stack.members import World
+from harness.worlds.stack.scheduler import OWNER, ready_tasks
 from harness.worlds.stack.server import Server
 from harness.worlds.stack.store.server import CLIENT_PORT, StoreLife, host_of
 from harness.worlds.stack.world import WORLD
@@ -50,6 +53,8 @@ CHECK_US: Final = 1_000_000
 SETTLED_US: Final = 100_000
 BUSY_S: Final = 30.0
 """The processor time of a run after which its program is busy without end. A usual run takes a second."""
+STILL_S: Final = 20.0
+"""The processor time at one virtual time after which the program is busy without end."""
 START_US: Final = 500_000
 """The time within which all nodes are started at the beginning of a run."""
 
@@ -146,6 +151,7 @@ class ProgramWorld(World):
         )
         self._prepared: dict[int, int] = {}
         self._last_us = 0
+        self._turns = TurnCounter(self._spins)
         super().__init__(evolve(script, knobs=KNOBS, machine="store"), trace=trace, checkers=())
         same: Any = self
         self.nemesis: ProgramNemesis = ProgramNemesis(same)
@@ -247,6 +253,7 @@ class ProgramWorld(World):
     # -- the run ---------------------------------------------------------------------------------------
 
     def push_script(self) -> None:
+        trio.lowlevel.add_instrument(self._turns)
         super().push_script()
         for process in self.processes[1:]:
             at = int(self.nemesis.random.random() * START_US)
@@ -275,6 +282,17 @@ class ProgramWorld(World):
                 self.over, self._ended_at = True, self._last_us
                 return self.outcome()
 
+    def _spins(self) -> None:
+        """End the run, because a task takes step after step at one virtual time."""
+        if self.over:
+            return
+        ready = [(task.context.get(OWNER), culprit.of_task(task)) for task in ready_tasks()]
+        found = [(owner, place) for owner, place in ready if isinstance(owner, NodeLife)]
+        found.sort(key=lambda each: each[1] is None)
+        who = _subject(*found[0]) if found else _subject(None, None)
+        words = f"{who} takes {TURNS_MAX} steps at {self.now / 1e6:.3f} s, and never sleeps or waits"
+        self.violated(Violation(ENDS, words))
+
     @contextmanager
     def _ended_if_busy(self, seconds: float) -> Iterator[None]:
         """End the run after this processor time. If the program does not let it end, break into the program."""
@@ -282,15 +300,29 @@ class ProgramWorld(World):
             yield
             return
 
-        def strike(_: int, __: FrameType | None) -> None:
+        every_s = min(STILL_S, seconds) / 2
+        spent, last_at = 0.0, -1.0
+
+        def strike(_: int, frame: FrameType | None) -> None:
+            nonlocal spent, last_at
+            spent += every_s
+            before_at, last_at = last_at, self._turns.at
+            place = culprit.of_frame(frame)
             if self.violation is None and not self.over:
-                words = "some task of the program is busy without end, and never sleeps or waits"
+                if last_at != before_at and spent < seconds:
+                    return
+                who = _subject(OWNER.get(None), place)
+                if last_at == before_at:
+                    words = f"{who} is busy without end, and never sleeps or waits"
+                else:
+                    words = f"after {spent:g} s of processor time the run is at {last_at:.3f} s, and {who} is busy"
                 self.violated(Violation(ENDS, words))
-            else:
-                raise RunAway(f"still busy after {seconds:g} s of processor time")
+                if place is None:  # Trio runs: it notices the end by itself, but not an error
+                    return
+            raise RunAway(f"still busy after {spent:g} s of processor time")
 
         before = signal.signal(signal.SIGVTALRM, strike)
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds / 2)
+        signal.setitimer(signal.ITIMER_VIRTUAL, every_s, every_s)
         try:
             yield
         finally:
@@ -317,6 +349,12 @@ def error_words(error: BaseException) -> str:
     last = frames[-1]
     said = str(error) or linecache.getline(last.filename, last.lineno or 0).strip() or "an assertion fails"
     return f"{said} ({Path(last.filename).name}:{last.lineno} in {last.name})"
+
+
+def _subject(owner: object, place: str | None) -> str:
+    """Name the task of a node, or another task, as the subject of a sentence."""
+    where = place or "a task"
+    return f"node {owner.process.number}: {where}" if isinstance(owner, NodeLife) else where
 
 
 def _unexpected(error: BaseException, expected: tuple[type[BaseException], ...]) -> bool:

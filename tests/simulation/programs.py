@@ -148,8 +148,16 @@ async def counts_runs(node: harness.Node) -> None:
 
 
 async def spins(node: harness.Node) -> None:
-    while True:
+    await trio.sleep(0.1)
+    while node.number == 2:
         await trio.lowlevel.checkpoint()
+
+
+async def spins_below(node: harness.Node) -> None:
+    """Start tasks that have only code of Trio on their stacks."""
+    while node.number == 2:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.lowlevel.checkpoint)
 
 
 async def loops(node: harness.Node) -> None:

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -41,6 +42,7 @@ from harness.program import world as worlds
 from harness.program.fleet import Fleet, NodeAct
 from harness.program.generate import generated
 from harness.program.runs import simpler
+from harness.program.turns import TURNS_MAX
 from harness.program.world import NO_ERROR, REPEATABLE, SETTLES, Program, ProgramWorld, run
 from harness.scripts import dumps, loads
 from harness.shrink import same_invariant, shrink
@@ -265,11 +267,19 @@ def test_dependence_on_global_state_is_found() -> None:
     assert "act 1 is first" in report.failure.what
 
 
-@pytest.mark.parametrize("main", [programs.spins, programs.loops])
-def test_busy_program_is_ended(main: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_program_is_ended_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worlds, "BUSY_S", 0.5)
-    outcome, _ = played(main, seconds=1)
+    outcome, _ = played(programs.loops, nodes=2, seconds=1)
     assert outcome.invariant == worlds.ENDS
+    assert re.match(r"node \d: programs.py:\d+ in loops is busy without end", outcome.what)
+
+
+@pytest.mark.parametrize(("main", "place"), [(programs.spins, "spins"), (programs.spins_below, "spins_below")])
+def test_steps_at_one_virtual_time_are_bounded(main: Any, place: str) -> None:
+    outcome, _ = played(main, nodes=2, seconds=1)
+    assert outcome.invariant == worlds.ENDS
+    steps = re.escape(f" in {place} takes {TURNS_MAX} steps at ")
+    assert re.match(rf"node 2: programs.py:\d+{steps}\d\.\d+ s, and never sleeps or waits", outcome.what), outcome.what
 
 
 # -- forbidden calls -------------------------------------------------------------------------------------

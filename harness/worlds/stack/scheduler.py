@@ -98,6 +98,11 @@ class TaskFreezer(trio.abc.Instrument):
             held.append(task)
 
 
+def ready_tasks() -> list[trio.lowlevel.Task]:
+    """Return the tasks that take a step in the next turn of Trio's loop."""
+    return list(_ready())
+
+
 def _ready() -> Any:
     """Return Trio's queue of ready tasks."""
     inside: Any = _run
