@@ -23,6 +23,7 @@ import zab
 from harness.exceptions import first_of
 from harness.faults import StrikeNode
 from harness.history import Event
+from harness.program.control_exceptions import reraise_control
 from harness.program.fleet import Fleet, NodeAct
 from harness.program.forbidden import ForbiddenCall
 from harness.program.node import Node
@@ -69,7 +70,7 @@ class NodeWorld(Protocol):
     def record(self, server: int, verb: str, other: int, what: object) -> None: ...
     async def main(self, node: Node) -> None: ...
     def acted(self, act: NodeAct) -> None: ...
-    def node_failed(self, node: Node, error: Exception) -> bool:
+    def node_failed(self, node: Node, error: BaseException) -> bool:
         """Return whether the program may end with this error, so that the node is started again."""
         ...
 
@@ -177,7 +178,8 @@ class NodeLife:
         try:
             with self.scope:
                 await self.world.main(self.node)
-        except Exception as error:
+        except BaseException as error:
+            reraise_control(error)
             if self.dead or self.world.over:
                 return
             if self.world.node_failed(self.node, error):

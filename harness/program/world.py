@@ -21,6 +21,7 @@ from harness.exceptions import described, first_of
 from harness.faults import Fault, Knobs, NodeFault, Op, Script, StrikeNode
 from harness.outcome import Outcome
 from harness.program import culprit
+from harness.program.control_exceptions import reraise_control
 from harness.program.fleet import Fleet, NodeAct
 from harness.program.forbidden import ForbiddenCall, guarded
 from harness.program.history import explain
@@ -195,7 +196,7 @@ class ProgramWorld(World):
         self.record(0, NOTE, act.node, f"acts: {act}")
         self.check()
 
-    def node_failed(self, node: Node, error: Exception) -> bool:
+    def node_failed(self, node: Node, error: BaseException) -> bool:
         if self.program.expected and not _unexpected(error, self.program.expected):
             return True
         cause = first_of(error)
@@ -240,7 +241,8 @@ class ProgramWorld(World):
         """Call a function of the user. Return None if its answer is yes, else the reason."""
         try:
             answer = question(self.fleet)
-        except Exception as error:
+        except BaseException as error:
+            reraise_control(error)
             return error_words(error)
         if isinstance(answer, str):
             return answer

@@ -8,6 +8,7 @@ import random
 import secrets
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -108,6 +109,13 @@ async def holder(node: harness.Node) -> None:
 async def fails(node: harness.Node) -> None:
     await trio.sleep(2)
     assert node.number != 2, "two is wrong"
+
+
+async def exits(node: harness.Node) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        await trio.sleep(2)
+        sys.exit(3)
 
 
 async def gives_up(node: harness.Node) -> None:

@@ -230,6 +230,22 @@ def test_error_of_main_is_a_failure() -> None:
     assert "node 1    starts" in outcome.explanation
 
 
+def test_exit_of_main_is_a_failure() -> None:
+    outcome, _ = played(programs.exits, seconds=5)
+    assert outcome.invariant == f"{NO_ERROR}: SystemExit"
+    assert re.fullmatch(r"node 1 ends with SystemExit in exits \(programs.py:\d+\): 3", outcome.what), outcome.what
+
+
+def test_exit_of_main_may_be_expected() -> None:
+    assert played(programs.exits, seconds=9, expected=(SystemExit,))[0].valid
+
+
+def test_exit_of_an_invariant_is_a_failure() -> None:
+    outcome, _ = played(programs.returns, seconds=2, invariants=(lambda _: sys.exit("enough"),))
+    assert outcome.invariant == "<lambda>"
+    assert "SystemExit" in outcome.what
+
+
 def test_expected_error_of_main_starts_the_node_again() -> None:
     outcome, fleet = played(programs.gives_up, expected=(zab.Unreachable, zab.OutcomeUnknown), seconds=9)
     assert outcome.valid, outcome.what
