@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import trio
+
 from harness.draw import JOINERS
 from harness.faults import Script
 from harness.script.checks import SERVERS_MAX, check
@@ -14,6 +16,18 @@ from harness.script.checks import SERVERS_MAX, check
 VOTERS_MAX: Final = SERVERS_MAX - JOINERS
 LEAST: Final = {"nodes": 1, "runs": 1, "length_ms": 1, "jobs": 1}
 """The least values of numbers. The default is 0."""
+
+
+def check_outside_trio(call: str) -> None:
+    """Raise an error that explains why the call cannot work, if Trio already runs in this thread."""
+    try:
+        trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        f"harness.{call}() runs Trio itself, and Trio already runs here: call it from a plain function, not from an"
+        " async one, for example in a test that is not async"
+    )
 
 
 def check_numbers(**given: object) -> None:

@@ -12,7 +12,14 @@ from attrs import evolve, frozen
 
 from harness.checkers import Violation
 from harness.embed import other_process, roundtrip
-from harness.embed.arguments import check_numbers, check_paths, check_script, check_seconds, check_servers
+from harness.embed.arguments import (
+    check_numbers,
+    check_outside_trio,
+    check_paths,
+    check_script,
+    check_seconds,
+    check_servers,
+)
 from harness.embed.child import CHILD, Called
 from harness.embed.lookup import name_of, parts_of, shell_prefix, without_model
 from harness.embed.model import MODEL, REQUESTS, STATE, Make, Model, SystemUnderTest, system_of
@@ -94,6 +101,7 @@ def campaign(
     """
     if os.environ.get(CHILD):
         raise Called
+    check_outside_trio("campaign")
     check_numbers(
         runs=runs, seed=seed, faults=faults, operations=operations, length_ms=length_ms, shrink_runs=shrink_runs,
         jobs=jobs, stop_after=stop_after,
@@ -139,6 +147,7 @@ def replay(
     """
     if os.environ.get(CHILD):
         raise Called
+    check_outside_trio("replay")
     check_paths(diagram=diagram)
     check_script(script)
     given = _system(machine, model, requests, state)

@@ -20,14 +20,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from random import Random
-from types import FrameType
 from typing import Any, Final, Protocol, TypeVar
 
 import trio
 from attrs import frozen
 
+import zab
+from harness.program import culprit
+from harness.program.culprit import RUNTIME, STANDARD
 from harness.worlds.stack.scheduler import OWNER
 
 T = TypeVar("T")
@@ -38,10 +39,20 @@ _THREAD: Final = "a task of a Trio nursery"
 _NETWORK: Final = "node.session() for the store, and node.listen() and node.dial() for other nodes"
 _PROCESS: Final = "a coroutine, or call it outside of the simulated program"
 
-_OURS: Final = frozenset({"harness", "zab"})
-_RUNTIME: Final = _OURS | {"trio", "logging", "outcome", "linecache", "traceback"}
-"""The libraries that may use clocks and random numbers, because these have no effect on the run."""
-_STANDARD: Final = frozenset(sys.stdlib_module_names)
+_NONE: Final[frozenset[str]] = frozenset()
+_FILES: Final = "node.disk for what survives a kill"
+
+_THREADS: Final = {
+    "trio._path": ("a method of trio.Path, which uses a thread and real files", _FILES),
+    "trio._file_io": ("trio.open_file(), which uses a thread and real files", _FILES),
+}
+"""The functions of Trio that run in a thread, by their module, and the alternative."""
+_REAL: Final = {
+    "connect": ("zab.connect(), which needs a real network", "node.session() or node.connect()"),
+    "open_store": ("zab.open_store(), which uses threads and real files", "node.session() for the simulated store"),
+    "open_member": ("zab.open_member(), which uses threads and real files", "harness.campaign for a state machine"),
+}
+"""The functions of zab that leave the simulation, and the alternative."""
 
 
 class ForbiddenCall(Exception):
@@ -71,41 +82,23 @@ def _node() -> WatchedNode | None:
     return found if hasattr(found, "forbid") else None
 
 
-def _root(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
-
-
-def _culprit(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost frame of the user; None if only libraries are on the stack."""
-    skipped = _STANDARD | _RUNTIME
-    while frame is not None:
-        root = _root(frame)
-        if root not in skipped or root == "__main__":
-            return frame
-        frame = frame.f_back
-    return None
-
-
-def check(call: str, instead: str, exempt: frozenset[str] = _RUNTIME) -> None:
+def check(call: str, instead: str, exempt: frozenset[str] = RUNTIME) -> None:
     """Raise `ForbiddenCall` if the caller of the replaced function belongs to a node of the user."""
     node = _node()
     if node is None:
         return
     frame = sys._getframe(2)
-    if _root(frame) in exempt:
+    if culprit.root_of(frame) in exempt:
         return
-    culprit = _culprit(frame)
-    if culprit is None:
+    place = culprit.of_frame(frame) or culprit.of_starters(trio.lowlevel.current_task())
+    if place is None:
         return
-    file, line = Path(culprit.f_code.co_filename).name, culprit.f_lineno
-    error = ForbiddenCall(
-        f"{file}:{line} calls {call} in {culprit.f_code.co_name}: a simulated program must not. Use {instead}"
-    )
+    error = ForbiddenCall(f"{place} calls {call}: a simulated program must not. Use {instead}")
     node.forbid(error)
     raise error
 
 
-def _guarded(real: Callable[..., Any], call: str, instead: str, exempt: frozenset[str] = _RUNTIME) -> Any:
+def _guarded(real: Callable[..., Any], call: str, instead: str, exempt: frozenset[str] = RUNTIME) -> Any:
     def guard(*arguments: Any, **named: Any) -> Any:
         check(call, instead, exempt)
         return real(*arguments, **named)
@@ -120,6 +113,29 @@ def _guarded_without_arguments(real: Callable[..., Any], call: str, instead: str
         if not [each for each in arguments if each is not None and not isinstance(each, Random)]:
             check(call, instead)
         return real(*arguments)
+
+    return guard
+
+
+def _guarded_with_fewer(real: Callable[..., Any], least: int, call: str, instead: str) -> Any:
+    """Guard a function that reads the clock only if it has fewer arguments than `least`."""
+
+    def guard(*arguments: Any) -> Any:
+        if len(arguments) < least:
+            check(call, instead)
+        return real(*arguments)
+
+    return guard
+
+
+def _guarded_thread(real: Callable[..., Any]) -> Any:
+    """Guard `trio.to_thread.run_sync`, and name the function of Trio that calls it."""
+
+    def guard(*arguments: Any, **named: Any) -> Any:
+        caller = str(sys._getframe(1).f_globals.get("__name__"))
+        call, instead = _THREADS.get(caller, ("trio.to_thread.run_sync()", _THREAD))
+        check(call, instead, _NONE)
+        return real(*arguments, **named)
 
     return guard
 
@@ -168,17 +184,31 @@ def _dates() -> list[_Patch]:
     ]
 
 
+def _threads() -> list[_Patch]:
+    """Return replacements for `trio.to_thread.run_sync` wherever Trio has it."""
+    real = trio.to_thread.run_sync
+    guard = _guarded_thread(real)
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "trio"]
+    return [
+        _Patch(module, name, guard) for module in modules for name, value in list(vars(module).items()) if value is real
+    ]
+
+
 def _patches() -> list[_Patch]:
     found = [
         _Patch(time, name, _guarded(getattr(time, name), f"time.{name}()", _CLOCK))
         for name in (
             "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
-            "process_time_ns",
+            "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns",
         )
     ]  # fmt: skip
     found += [
         _Patch(time, name, _guarded_without_arguments(getattr(time, name), f"time.{name}()", _CLOCK))
         for name in ("localtime", "gmtime", "ctime")
+    ]
+    found += [
+        _Patch(time, name, _guarded_with_fewer(getattr(time, name), least, f"time.{name}() without a time", _CLOCK))
+        for name, least in (("strftime", 2), ("asctime", 1))
     ]
     found.append(_Patch(time, "sleep", _guarded(time.sleep, "time.sleep()", "await trio.sleep()")))
     shared = vars(random)["_inst"]
@@ -195,14 +225,13 @@ def _patches() -> list[_Patch]:
     )
     found += [_Patch(os, "urandom", _bytes(os.urandom)), _Patch(random, "_urandom", _bytes(os.urandom))]
     found += [
-        _Patch(
-            trio.to_thread, "run_sync", _guarded(trio.to_thread.run_sync, "trio.to_thread.run_sync()", _THREAD, _OURS)
-        ),
+        *_threads(),
+        *(_Patch(zab, name, _guarded(getattr(zab, name), *words)) for name, words in _REAL.items()),
         _Patch(threading.Thread, "start", _guarded(threading.Thread.start, "threading.Thread.start()", _THREAD)),
-        _Patch(socket.socket, "__init__", _guarded(socket.socket.__init__, "socket.socket()", _NETWORK, _OURS)),
-        _Patch(socket, "getaddrinfo", _guarded(socket.getaddrinfo, "socket.getaddrinfo()", _NETWORK, _OURS)),
+        _Patch(socket.socket, "__init__", _guarded(socket.socket.__init__, "socket.socket()", _NETWORK, _NONE)),
+        _Patch(socket, "getaddrinfo", _guarded(socket.getaddrinfo, "socket.getaddrinfo()", _NETWORK, _NONE)),
         _Patch(
-            subprocess.Popen, "__init__", _guarded(subprocess.Popen.__init__, "subprocess.Popen()", _PROCESS, _OURS)
+            subprocess.Popen, "__init__", _guarded(subprocess.Popen.__init__, "subprocess.Popen()", _PROCESS, _NONE)
         ),
         _Patch(os, "system", _guarded(os.system, "os.system()", _PROCESS)),
         _Patch(os, "fork", _guarded(os.fork, "os.fork()", _PROCESS)),
@@ -220,7 +249,7 @@ def _imported() -> list[_Patch]:
     known = _IMPORTED.get(len(sys.modules))
     if known is not None:
         return known
-    skipped = (_STANDARD | _RUNTIME) - {"__main__"}
+    skipped = (STANDARD | RUNTIME) - {"__main__"}
     by_id = {
         id(getattr(each.owner, each.name)): each.replacement for each in _PATCHES if not isinstance(each.owner, type)
     }

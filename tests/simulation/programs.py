@@ -195,12 +195,32 @@ async def _process() -> None:
     await trio.run_process(["true"])
 
 
+async def _path() -> None:
+    await trio.Path("/").exists()
+
+
+async def _file() -> None:
+    await trio.open_file("/dev/null")
+
+
+async def _background() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.socket.getaddrinfo, "localhost", 1)
+
+
+async def _enter(block: Any) -> None:
+    async with block:
+        pass
+
+
 FORBIDDEN: dict[str, Callable[[], Any]] = {
     "time.time()": lambda: time.time(),
     "time.monotonic()": lambda: real_seconds(),
     "time.perf_counter()": lambda: time.perf_counter(),
     "time.sleep()": lambda: time.sleep(0),
     "time.localtime()": lambda: time.localtime(),
+    "time.strftime() without a time": lambda: time.strftime("%s"),
+    "time.clock_gettime()": lambda: time.clock_gettime(0),
     "datetime.datetime.now()": lambda: dt.datetime.now(),
     "datetime.date.today()": lambda: date.today(),
     "random.random()": lambda: random.random(),
@@ -212,6 +232,11 @@ FORBIDDEN: dict[str, Callable[[], Any]] = {
     "subprocess.Popen()": lambda: subprocess.run(["true"], check=True),
     "os.system()": lambda: os.system("true"),
     "trio.to_thread.run_sync()": _in_thread,
+    "a method of trio.Path": _path,
+    "trio.open_file()": _file,
+    "socket.getaddrinfo()": _background,
+    "zab.connect()": lambda: _enter(zab.connect("127.0.0.1:1")),
+    "zab.open_store()": lambda: _enter(zab.open_store("/dev/null")),
 }
 
 

@@ -431,6 +431,14 @@ def test_wrong_argument_is_named(how: dict[str, Any], error: str) -> None:
         harness.application(len)  # type: ignore[arg-type]  # that is the mistake
 
 
+def test_call_inside_trio_is_refused_by_name() -> None:
+    async def inside() -> None:
+        harness.application(programs.returns, runs=1)
+
+    with pytest.raises(RuntimeError, match=r"harness.application\(\) runs Trio itself, and Trio already runs here"):
+        trio.run(inside)
+
+
 def test_command_runs_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     given = [
         "application",
