@@ -5,11 +5,31 @@ from __future__ import annotations
 import socket
 import ssl
 from random import Random
+from typing import Any
 
 import trio
 
+from zab.client.calls import Call, Done
+from zab.client.client_protocol import ClientProtocol
 from zab.client.dialing import Address, Outside
 from zab.net.memory_network import MemoryNetwork
+from zab.testing.misuse import check_loop
+
+
+class OneLoopProtocol(ClientProtocol):
+    """The protocol of a session, which reports requests from another `trio.run` than its own."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._token = trio.lowlevel.current_trio_token()
+
+    def submit(self, call: Call) -> None:
+        check_loop("this session", self._token)
+        super().submit(call)
+
+    def add_auth(self, scheme: str, credentials: bytes, done: Done) -> None:
+        check_loop("this session", self._token)
+        super().add_auth(scheme, credentials, done)
 
 
 class ClientHost:
@@ -19,7 +39,7 @@ class ClientHost:
 
     def __init__(self, network: MemoryNetwork, number: int, seed: int) -> None:
         self.id = -number
-        self.outside = Outside(_addresses, self._dial, Random(f"{seed}/client/{number}"))
+        self.outside = Outside(_addresses, self._dial, Random(f"{seed}/client/{number}"), OneLoopProtocol)
         """The environment of the client."""
         self._network = network
         self._reachable = trio.Event()

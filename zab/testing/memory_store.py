@@ -24,7 +24,7 @@ from zab.session.state import SessionState
 from zab.testing.loop_events import LoopEvents, PromptTiming
 from zab.testing.memory_clients import ClientHost
 from zab.testing.memory_servers import CLIENT_PORT, MemoryServer, MemoryStoreOptions, ensemble_of, host_of
-from zab.testing.misuse import check_trio, clock_must_move
+from zab.testing.misuse import check_loop, check_trio, clock_must_move
 from zab.testing.partitions import Partitions
 
 _SERVED: Final = frozenset({SessionState.CONNECTED, SessionState.READ_ONLY})
@@ -40,8 +40,8 @@ class MemoryStore:
             await session.set("/app", b"written under the next leader")
 
     Servers have the numbers 1, 2 and so on. Every method must be called in the `trio.run` that opened the store, and
-    before the end of the block; otherwise it raises `zab.LocalProtocolError`. So does a call for a server that does not
-    exist. `wait_leader`, `expire` and `resume` also raise it if they would wait for ever because a
+    before the end of the block; otherwise it raises `zab.LocalProtocolError`. So do the requests of sessions in another
+    `trio.run`, and a call for a server that does not exist. `wait_leader`, `expire` and `resume` also raise it if they would wait for ever because a
     `trio.testing.MockClock` stands still.
     """
 
@@ -271,10 +271,7 @@ class MemoryStore:
         """Raise `LocalProtocolError` unless the call comes from the store's loop while the store is open."""
         what = f"MemoryStore.{what}"
         check_trio(what)
-        if trio.lowlevel.current_trio_token() is not self._token:
-            raise LocalProtocolError(
-                f"{what}: this store was opened in another trio.run: open one in each test, where it is used"
-            )
+        check_loop(f"{what}: this store", self._token)
         if self._closed:
             raise LocalProtocolError(f"{what}: the store is closed: use it inside the block of open_memory_store")
 

@@ -28,6 +28,12 @@ def check_trio(what: str) -> None:
         ) from None
 
 
+def check_loop(what: str, token: trio.lowlevel.TrioToken) -> None:
+    """Raise `LocalProtocolError` in another `trio.run` than that of the token. `what` was opened there."""
+    if trio.lowlevel.current_trio_token() is not token:
+        raise LocalProtocolError(f"{what} was opened in another trio.run: open one in each test, where it is used")
+
+
 @asynccontextmanager
 async def clock_must_move(what: str) -> AsyncIterator[None]:
     """Raise `LocalProtocolError` from the block if all tasks wait, so that none can move a mock clock that is stopped.

@@ -154,6 +154,40 @@ def test_call_from_another_loop_is_reported(name: str) -> None:
     trio.run(main)
 
 
+async def request_of_watch(session: zab.Session) -> None:
+    async with session.watch("/"):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda session: session.create("/a"),
+        lambda session: session.get("/"),
+        lambda session: session.add_auth("digest", b"ann:secret"),
+        request_of_watch,
+    ],
+    ids=["create", "get", "add_auth", "watch"],
+)
+def test_request_of_a_session_from_another_loop_is_reported(
+    request_of: Callable[[zab.Session], Awaitable[object]],
+) -> None:
+    async def main() -> None:
+        async with open_memory_store() as store, store.session() as session:
+
+            async def elsewhere() -> None:
+                for _ in range(2):
+                    with pytest.raises(
+                        zab.LocalProtocolError, match="session was opened in another trio.run: open one"
+                    ):
+                        await request_of(session)
+
+            await trio.to_thread.run_sync(trio.run, elsewhere)
+            assert await session.exists("/a") is None
+
+    trio.run(main)
+
+
 def test_call_from_a_thread_is_reported() -> None:
     async def main() -> None:
         async with open_memory_store(servers=3) as store:
