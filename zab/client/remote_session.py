@@ -16,10 +16,11 @@ from zab.client.client_settings import DEFAULT_CLIENT, ClientSettings
 from zab.client.connect_arguments import check_arguments, checked_auth
 from zab.client.connection_failures import Unreachable
 from zab.client.connector import Connector
-from zab.client.dialing import OUTSIDE, ClientTls, Outside
+from zab.client.dialing import OUTSIDE, ClientTls, Outside, dial
 from zab.client.hosts import Hosts, parse_hosts
 from zab.core.argument_names import checks_names
 from zab.core.errors import OutcomeUnknown, Overloaded
+from zab.host.clocks import check_clock_waits
 from zab.runtime.block_nursery import block_nursery
 from zab.runtime.waiter import Waiter
 from zab.session.api import Session
@@ -270,12 +271,16 @@ async def connect(
     of the block are raised unchanged.
 
     Before the block begins, raise `zab.ConfigError` if `hosts` or the files of `tls` cannot be used, `TypeError` or
-    `zab.LocalProtocolError` for other invalid arguments, `zab.Overloaded` at more identities than
+    `zab.LocalProtocolError` for other invalid arguments and for a `trio.testing.MockClock` with `autojump_threshold=0`
+    (use `zab.testing` with such a clock), `zab.Overloaded` at more identities than
     `ClientSettings.auths_max`, and `zab.SessionExpired` if the session of `reattach` is over or its password is wrong.
     """
     check_arguments(
         hosts=hosts, timeout_ms=timeout_ms, tls=tls, sasl=sasl, wait_ms=wait_ms, reattach=reattach, settings=settings
     )
+    if outside.dial is dial:
+        instead = "Use the method session or connect of zab.testing.open_memory_store with this clock"
+        check_clock_waits("zab.connect", instead)
     shown = checked_auth(auth)
     parsed = parse_hosts(hosts)
     patience = trio.CancelScope()

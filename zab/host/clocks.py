@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
 import trio
 
+from zab.core.errors import LocalProtocolError
 from zab.core.zxid import Millis
 
 
@@ -18,6 +20,21 @@ def loop_clock() -> Callable[[], float]:
 def now_ms() -> Millis:
     """Return the time on Trio's clock, which never goes back. A simulation replaces that clock."""
     return int(trio.current_time() * 1000)
+
+
+def check_clock_waits(what: str, instead: str) -> None:
+    """Raise `LocalProtocolError` if the time of this loop jumps ahead while a disk or a socket is busy.
+
+    That is a `trio.testing.MockClock` with `autojump_threshold=0`. With a larger threshold, the caller has allowed for
+    such delays. `what` is the call, and `instead` the remedy.
+    """
+    testing = sys.modules.get("trio.testing")  # not imported: without it there is no MockClock
+    clock = trio.lowlevel.current_clock()
+    if testing is not None and isinstance(clock, testing.MockClock) and clock.autojump_threshold == 0:
+        raise LocalProtocolError(
+            f"{what} needs a clock that waits for real disks and sockets; a MockClock with autojump_threshold=0, like "
+            f"pytest-trio's fixture autojump_clock, jumps past every timeout meanwhile. {instead}"
+        )
 
 
 def wall_ms() -> Millis:

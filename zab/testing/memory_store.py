@@ -41,8 +41,8 @@ class MemoryStore:
 
     Servers have the numbers 1, 2 and so on. Every method must be called in the `trio.run` that opened the store, and
     before the end of the block; otherwise it raises `zab.LocalProtocolError`. So do the requests of sessions in another
-    `trio.run`, and a call for a server that does not exist. `wait_leader`, `expire` and `resume` also raise it if they would wait for ever because a
-    `trio.testing.MockClock` stands still.
+    `trio.run`, and a call for a server that does not exist. Calls that wait also raise it if they would wait for ever
+    because a `trio.testing.MockClock` stands still.
     """
 
     def __init__(self, servers: int, seed: int, options: MemoryStoreOptions, nursery: trio.Nursery) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 import zab
 from zab.core.ensemble import Ensemble
@@ -126,3 +128,24 @@ async def test_exceeded_quota_is_logged_once_in_ten_seconds(tmp_path: Path, capl
     lines = [record.message for record in caplog.records if "quota_exceeded" in record.message]
     assert len(lines) == 1
     assert lines[0].endswith("path=/q limit=count allowed=2 wanted=3 refused=False")
+
+
+def test_clock_that_jumps_while_the_disk_is_busy_is_reported(tmp_path: Path) -> None:
+    async def open_store() -> None:
+        async with zab.open_store(tmp_path / "data"):
+            raise AssertionError
+
+    with pytest.raises(zab.LocalProtocolError, match=r"open_store needs a clock .* Use zab.testing.open_memory_store"):
+        trio.run(open_store, clock=MockClock(autojump_threshold=0))
+    assert not list(tmp_path.iterdir())
+
+
+def test_clock_that_jumps_while_data_travel_is_reported() -> None:
+    async def connect(hosts: str) -> None:
+        async with zab.connect(hosts):
+            raise AssertionError
+
+    with pytest.raises(
+        zab.LocalProtocolError, match=r"connect needs a clock .* connect of zab.testing.open_memory_store"
+    ):
+        trio.run(connect, "127.0.0.1:1", clock=MockClock(autojump_threshold=0))

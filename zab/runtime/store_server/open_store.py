@@ -16,6 +16,7 @@ from zab.core.argument_names import check_names
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
+from zab.host.clocks import check_clock_waits
 from zab.net.network import LinkTls, Network
 from zab.runtime.block_nursery import block_nursery, sole_error
 from zab.runtime.environment import Environment
@@ -220,7 +221,14 @@ async def open_store(
 
     The block begins when the ports are open; the store may not serve yet: see `StoreServer.readable`. When the store
     fails, the block is cancelled, and the store's error is raised.
+
+    Raise `zab.LocalProtocolError` under a `trio.testing.MockClock` with `autojump_threshold=0`, whose time jumps ahead
+    while the disk is busy, unless `disk`, `network` or `host` is replaced. Use `zab.testing` with such a clock.
     """
+    if not {"disk", "network", "host"} & options.keys():  # otherwise a simulation
+        check_clock_waits(
+            "zab.open_store", "Use zab.testing.open_memory_store, or the fixture zab_store, with this clock"
+        )
     if admin_port is not None:
         admin = evolve(admin or AdminSettings(), port=admin_port)
     server = make_server(path, **options)
