@@ -99,7 +99,11 @@ class MemoryStore:
     async def _connected(self, hosts: str, options: dict[str, Any]) -> AsyncIterator[RemoteSession]:
         self._check("connect")
         client = ClientHost(self._network, self._client_number(), self._seed)
-        async with connect_client(hosts, **{**options, "tls": None, "outside": client.outside}) as session:
+        async with (
+            clock_must_move("open the session") as connected,
+            connect_client(hosts, **{**options, "tls": None, "outside": client.outside}) as session,
+        ):
+            connected()
             self._clients[session] = client
             try:
                 yield session

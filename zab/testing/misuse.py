@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
 from typing import Final
@@ -35,26 +35,28 @@ def check_loop(what: str, token: trio.lowlevel.TrioToken) -> None:
 
 
 @asynccontextmanager
-async def clock_must_move(what: str) -> AsyncIterator[None]:
+async def clock_must_move(what: str) -> AsyncIterator[Callable[[], None]]:
     """Raise `LocalProtocolError` from the block if all tasks wait, so that none can move a mock clock that is stopped.
 
-    `what` completes the sentence "nothing can ...".
+    `what` completes the sentence "nothing can ...". Yield a function that ends the check before the end of the block.
     """
+    scope = trio.CancelScope()
     clock = trio.lowlevel.current_clock()
     if not isinstance(clock, trio.testing.MockClock) or clock.rate or clock.autojump_threshold != inf:
-        yield
+        yield scope.cancel
         return
     async with block_nursery() as nursery:
-        nursery.start_soon(_raise_when_idle, what)
-        yield
+        nursery.start_soon(_raise_when_idle, what, scope)
+        yield scope.cancel
 
 
-async def _raise_when_idle(what: str) -> None:
-    while True:
-        before = trio.current_time()
-        await trio.testing.wait_all_tasks_blocked(IDLE_S)
-        if trio.current_time() == before:
-            raise LocalProtocolError(
-                f"the MockClock stands still at {before:g} s, so nothing can {what}: set its autojump_threshold to 0 "
-                "(pytest-trio: use the fixture autojump_clock), or let another task call its jump()"
-            )
+async def _raise_when_idle(what: str, scope: trio.CancelScope) -> None:
+    with scope:
+        while True:
+            before = trio.current_time()
+            await trio.testing.wait_all_tasks_blocked(IDLE_S)
+            if trio.current_time() == before:
+                raise LocalProtocolError(
+                    f"the MockClock stands still at {before:g} s, so nothing can {what}: set its autojump_threshold to "
+                    "0 (pytest-trio: use the fixture autojump_clock), or let another task call its jump()"
+                )

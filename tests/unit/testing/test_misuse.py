@@ -241,6 +241,30 @@ def test_wait_under_a_still_clock_is_reported() -> None:
     trio.run(main, clock=clock)
 
 
+@pytest.mark.parametrize("servers", [1, 3])
+def test_session_without_server_under_a_still_clock_is_reported(servers: int) -> None:
+    async def main() -> None:
+        async with open_memory_store(servers) as store:
+            clock.autojump_threshold = inf
+            await store.kill(await store.wait_leader())
+            with pytest.raises(zab.LocalProtocolError, match=STANDS_STILL.format("open the session")):
+                async with store.connect("s1:2181" if servers == 1 else store.hosts):
+                    raise AssertionError
+            clock.autojump_threshold = 0
+
+    clock = MockClock(autojump_threshold=0)
+    trio.run(main, clock=clock)
+
+
+def test_still_clock_is_no_mistake_within_the_block_of_a_session() -> None:
+    async def main() -> None:
+        async with open_memory_store() as store, store.session() as session:
+            await trio.testing.wait_all_tasks_blocked(0.3)
+            assert await session.exists("/") is not None
+
+    trio.run(main, clock=MockClock())
+
+
 def test_clock_that_a_task_moves_is_no_mistake() -> None:
     async def jump() -> None:
         while True:
