@@ -139,6 +139,13 @@ class MemoryServer:
         """The wall clock, which follows Trio's clock: TTLs of nodes pass in virtual time, too."""
         self.process: ServerProcess | None = None
         """The present process; None while the server is down."""
+        self.restarts = 0
+        """The number of `restart` calls under way."""
+
+    @property
+    def running(self) -> bool:
+        """True unless the server was killed, and no call of `restart` is about to start it."""
+        return self.restarts > 0 or (self.process is not None and not self.process.dead)
 
     @property
     def serving(self) -> bool:
@@ -154,6 +161,16 @@ class MemoryServer:
         self.process = process = ServerProcess(self)
         nursery.start_soon(process.run)
         return process
+
+    async def restart(self, nursery: trio.Nursery) -> None:
+        """Stop the server in good order if it runs, and start it. Return when its ports are open."""
+        self.restarts += 1
+        try:
+            await self.stop()
+            process = self.start(nursery)
+        finally:
+            self.restarts -= 1
+        await process.up.wait()
 
     async def stop(self) -> None:
         """Stop the server in good order."""

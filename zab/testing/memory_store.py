@@ -15,6 +15,7 @@ from zab.client.remote_session import RemoteSession
 from zab.client.remote_session import connect as connect_client
 from zab.core.argument_names import check_names, checks_methods, with_arguments_of
 from zab.core.errors import ConfigError, LocalProtocolError, Stopped
+from zab.core.zxid import ServerId
 from zab.net.memory_network import MemoryNetwork
 from zab.runtime.block_nursery import block_nursery
 from zab.runtime.store_server.store_server import StoreServer
@@ -24,9 +25,10 @@ from zab.session.state import SessionState
 from zab.testing.loop_events import LoopEvents, PromptTiming
 from zab.testing.memory_clients import ClientHost
 from zab.testing.memory_servers import CLIENT_PORT, MemoryServer, MemoryStoreOptions, ensemble_of, host_of
-from zab.testing.misuse import check_loop, check_trio, clock_must_move
+from zab.testing.misuse import check_kind, check_loop, check_trio, clock_must_move
 from zab.testing.partitions import Partitions
 
+SERVERS_MAX: Final = 30
 _SERVED: Final = frozenset({SessionState.CONNECTED, SessionState.READ_ONLY})
 
 
@@ -119,9 +121,11 @@ class MemoryStore:
         """End a session as if it had expired: its ephemeral nodes are deleted, and its state becomes EXPIRED.
 
         Return when both are done. A session that `suspend` cut off learns of its end only after `resume`, so for such a
-        session the call returns when the nodes are deleted. The call waits while there is no leader.
+        session the call returns when the nodes are deleted. The call waits while there is no leader, as `wait_leader`
+        does, and raises as that does.
         """
         self._check("expire")
+        check_kind("session", session, Session, "a session of this store, such as store.sessions[0]")
         if session.over is not None:
             return
         async with clock_must_move("expire the session"):
@@ -134,7 +138,7 @@ class MemoryStore:
 
     async def _close_session(self, session: Session) -> None:
         while True:
-            process = self._servers[await self._elected()].process
+            process = self._servers[await self._elected("expire")].process
             assert process is not None, "a leader runs"
             sessions = process.runtime.clients.sessions
             if session.id not in sessions.table:
@@ -215,17 +219,38 @@ class MemoryStore:
         return self._ensemble is None or self._ensemble.is_quorum(reached)
 
     async def wait_leader(self) -> int:
-        """Wait until there is a `leader`, and return its number."""
+        """Wait until there is a `leader`, and return its number.
+
+        Raise `zab.LocalProtocolError` if no majority of the servers can elect one, because too many were killed or are
+        cut off: only `restart` or `heal` can end that, so call it before.
+        """
         self._check("wait_leader")
         async with clock_must_move("elect a leader"):
-            return await self._elected()
+            return await self._elected("wait_leader")
 
-    async def _elected(self) -> int:
+    async def _elected(self, what: str) -> int:
         await trio.lowlevel.checkpoint()
+        if self.leader is None:
+            self._check_quorum(what)
         while (leader := self.leader) is None:
             await self._changes.park()
-            self._check("wait_leader")
+            self._check(what)
         return leader
+
+    def _check_quorum(self, what: str) -> None:
+        """Raise `LocalProtocolError` unless enough servers run and reach each other for an election."""
+        running = [sid for sid, server in self._servers.items() if server.running]
+        for one in running:
+            reached = [ServerId(sid) for sid in running if not self._partitions.separates(one, sid)]
+            if self._ensemble is None or self._ensemble.is_quorum(reached):
+                return
+        down = [sid for sid in self._servers if sid not in running]
+        if not down or (self._ensemble is not None and self._ensemble.is_quorum(map(ServerId, running))):
+            why = "partitions leave no majority of the servers: store.heal() ends them"
+        else:
+            which = f"servers {', '.join(map(str, down))} are" if len(down) > 1 else f"server {down[0]} is"
+            why = f"{which} down: await store.restart({down[0]}) starts {'one' if len(down) > 1 else 'it'}"
+        raise LocalProtocolError(f"{what}: no server can be elected, because {why}")
 
     async def kill(self, server: int, *, power_loss: bool = False) -> None:
         """Kill a server. Its disk keeps everything that was written; with `power_loss`, only what was synced.
@@ -242,9 +267,7 @@ class MemoryStore:
 
         Return when its ports are open. `store.server(server).readable()` waits until it serves.
         """
-        restarted = self._server("restart", server)
-        await restarted.stop()
-        await restarted.start(self._nursery).up.wait()
+        await self._server("restart", server).restart(self._nursery)
 
     def partition(self, *servers: int) -> None:
         """Cut these servers off from the others, until `heal`. Earlier partitions stay; clients reach all servers.
@@ -356,15 +379,19 @@ def open_memory_store(
     The block begins when there is a leader and all servers serve. The end of the block stops the servers. If a server
     fails, the block is cancelled, and the server's error is raised.
 
-    Raise `zab.LocalProtocolError` for fewer than 1 server, outside of Trio, or under a `trio.testing.MockClock` that
-    stands still although the election needs time.
+    Raise `zab.LocalProtocolError` for fewer than 1 server or more than 30, outside of Trio, or under a
+    `trio.testing.MockClock` that stands still although the election needs time.
     """
     check_names("open_memory_store", options, ["servers", "seed", *MemoryStoreOptions.__annotations__])
-    for name, number, least in (("servers", servers, 1), ("seed", seed, None)):
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise TypeError(f"{name} must be a whole number, not {type(number).__name__}")
-        if least is not None and number < least:
-            raise LocalProtocolError(f"{name} = {number}: a store has {least} or more")
+    for name, number in (("servers", servers), ("seed", seed)):
+        check_kind(name, number, int, "a whole number")
+    if servers < 1:
+        raise LocalProtocolError(f"servers = {servers}: a store has 1 or more")
+    if servers > SERVERS_MAX:
+        raise LocalProtocolError(
+            f"servers = {servers}: a store in memory has at most {SERVERS_MAX}: the work of an election grows with the "
+            "square of them"
+        )
     return _OpeningStore(servers, seed, options)
 
 

@@ -28,6 +28,12 @@ def check_trio(what: str) -> None:
         ) from None
 
 
+def check_kind(name: str, value: object, kind: type[object], expected: str) -> None:
+    """Raise `TypeError` unless the value of the argument `name` is a `kind`. `expected` describes it."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise TypeError(f"{name} must be {expected}, not {type(value).__name__}")
+
+
 def check_loop(what: str, token: trio.lowlevel.TrioToken) -> None:
     """Raise `LocalProtocolError` in another `trio.run` than that of the token. `what` was opened there."""
     if trio.lowlevel.current_trio_token() is not token:

@@ -17,7 +17,7 @@ servers and the client only in tests that use a fixture.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import pytest
@@ -70,4 +70,30 @@ def _opener(request: pytest.FixtureRequest, servers_by_default: int) -> OpenMemo
     ) -> AbstractAsyncContextManager[MemoryStore]:
         return open_memory_store(servers, seed=seed_of_test if seed is None else seed, **options)
 
-    return open_store
+    return _Opener(str(request.fixturename), open_store)
+
+
+class _Opener:
+    """The value of a fixture: a function that opens stores, and explains the use of the function as a store."""
+
+    def __init__(self, fixture: str, open_store: OpenMemoryStore) -> None:
+        self._fixture = fixture
+        self._open_store = open_store
+
+    def __call__(self, *args: Any, **options: Any) -> AbstractAsyncContextManager[MemoryStore]:
+        return self._open_store(*args, **options)
+
+    if not TYPE_CHECKING:  # a type checker finds these mistakes by itself
+
+        async def __aenter__(self) -> None:
+            raise TypeError(self._called)
+
+        async def __aexit__(self, *_: object) -> None:
+            """Do nothing: `__aenter__` raises."""
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(f"no attribute {name!r}: {self._called}")
+
+    @property
+    def _called(self) -> str:
+        return f"{self._fixture} is a function: call it, `async with {self._fixture}() as store`"

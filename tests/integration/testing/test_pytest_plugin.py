@@ -55,6 +55,26 @@ WITH_PYTEST_TRIO: Final = """
             assert session.timeout_ms == 7
 """
 
+UNCALLED: Final = """
+    import pytest
+    import trio
+
+
+    @pytest.mark.parametrize("fixture", ["zab_store", "zab_ensemble"])
+    def test_fixture_that_is_not_called(fixture, request) -> None:
+        async def main() -> None:
+            async with request.getfixturevalue(fixture):
+                raise AssertionError
+
+        with pytest.raises(TypeError, match=rf"{fixture} is a function: .* `async with {fixture}\\(\\) as store`"):
+            trio.run(main)
+
+
+    def test_attribute_of_a_fixture(zab_store) -> None:
+        with pytest.raises(AttributeError, match="no attribute 'session': zab_store is a function: call it"):
+            zab_store.session()
+"""
+
 WITHOUT: Final = """
     import trio
     from trio.testing import MockClock
@@ -114,6 +134,10 @@ def test_fixtures_work_with_pytest_trio(pytester: pytest.Pytester) -> None:
 
 def test_fixtures_work_without_pytest_trio(pytester: pytest.Pytester) -> None:
     run(pytester, WITHOUT).assert_outcomes(passed=1)
+
+
+def test_fixture_that_is_not_called_says_what_to_do(pytester: pytest.Pytester) -> None:
+    run(pytester, UNCALLED).assert_outcomes(passed=3)
 
 
 def test_misused_fixture_says_what_to_do(pytester: pytest.Pytester) -> None:

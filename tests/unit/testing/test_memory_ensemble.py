@@ -109,9 +109,8 @@ def test_two_killed_servers_leave_no_leader() -> None:
             await session.create("/a", b"0")
             await store.kill(1)
             await store.kill(3)
-            with trio.move_on_after(60) as scope:
-                await store.wait_leader()
-            assert scope.cancelled_caught
+            await trio.sleep(60)
+            assert store.leader is None
             await store.restart(1)
             assert await store.wait_leader() in (1, 2)
             await write(session, b"1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 from typing import Any
 
@@ -209,10 +210,67 @@ def test_wait_for_a_leader_ends_with_the_store() -> None:
                 with pytest.raises(zab.LocalProtocolError, match="is closed"):
                     await store.wait_leader()
 
-            async with open_memory_store() as store:
-                await store.kill(1)
+            async with open_memory_store(servers=3) as store:
+                await store.kill(await store.wait_leader())
                 nursery.start_soon(wait, store)
+                await trio.testing.wait_all_tasks_blocked()
+                for server in (1, 2, 3):
+                    with suppress(zab.LocalProtocolError):  # it is down already
+                        await store.kill(server)
                 await trio.sleep(1)
+
+    on_virtual_time(main)
+
+
+# -- elections that cannot happen ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("killed", "servers", "message"),
+    [
+        ((1,), 1, r"no server can be elected, because server 1 is down: await store.restart\(1\) starts it"),
+        ((1, 2, 3), 3, r"because servers 1, 2, 3 are down: await store.restart\(1\) starts one"),
+        ((2, 3), 3, r"because servers 2, 3 are down: await store.restart\(2\) starts one"),
+    ],
+)
+def test_wait_without_a_majority_is_reported(killed: tuple[int, ...], servers: int, message: str) -> None:
+    async def main() -> None:
+        async with open_memory_store(servers) as store, store.session() as session:
+            for server in killed:
+                await store.kill(server)
+            with pytest.raises(zab.LocalProtocolError, match=f"wait_leader: .*{message}"):
+                await store.wait_leader()
+            with pytest.raises(zab.LocalProtocolError, match=f"expire: .*{message}"):
+                await store.expire(session)
+            for server in killed:
+                await store.restart(server)
+            await store.wait_leader()
+            await store.expire(session)
+
+    on_virtual_time(main)
+
+
+def test_wait_for_a_leader_that_partitions_prevent_is_reported() -> None:
+    async def main() -> None:
+        async with open_memory_store(servers=3) as store:
+            store.partition(1)
+            store.partition(2)
+            with pytest.raises(
+                zab.LocalProtocolError, match=r"partitions leave no majority.* store.heal\(\) ends them"
+            ):
+                await store.wait_leader()
+
+    on_virtual_time(main)
+
+
+def test_wait_for_the_leader_during_a_restart_is_no_mistake() -> None:
+    async def main() -> None:
+        async with open_memory_store() as store, trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(store.restart, 1)
+                for _ in range(20):
+                    await store.wait_leader()
+                    await trio.lowlevel.checkpoint()
 
     on_virtual_time(main)
 
@@ -292,6 +350,11 @@ def test_clock_that_a_task_moves_is_no_mistake() -> None:
         ({"servers": "3"}, TypeError, "servers must be a whole number, not str"),
         ({"servers": True}, TypeError, "servers must be a whole number, not bool"),
         ({"servers": 0}, zab.LocalProtocolError, "servers = 0: a store has 1 or more"),
+        (
+            {"servers": 31},
+            zab.LocalProtocolError,
+            "servers = 31: a store in memory has at most 30: the work of an election grows with the square of them",
+        ),
         ({"seed": "a"}, TypeError, "seed must be a whole number, not str"),
     ],
 )
@@ -373,6 +436,15 @@ def test_session_of_another_store_is_reported() -> None:
                 await store.expire(session)
 
     use(calls)
+
+
+@pytest.mark.parametrize("wrong", [None, "session"])
+def test_value_that_is_no_session_is_reported(wrong: Any) -> None:
+    async def calls(store: MemoryStore) -> None:
+        with pytest.raises(TypeError, match=r"session must be a session of this store, such as .*, not (None|s)"):
+            await store.expire(wrong)
+
+    use(calls, servers=1)
 
 
 def test_session_without_connection_cannot_be_suspended() -> None:
