@@ -73,7 +73,7 @@ class BrokerPart:
         finally:
             await self._client.aclose()
 
-    def explain(self, error: Exception) -> Refusal | None:
+    def explain(self, error: Exception, *, changing: bool = False) -> Refusal | None:
         if isinstance(error, trio.TooSlowError):
             return Refusal(HTTPStatus.GATEWAY_TIMEOUT, "the brokers did not answer in time")
         if isinstance(error, Unreachable):
@@ -102,11 +102,13 @@ class BrokerPart:
         warned += [f"partitions without a leader: {offline}"] if offline else []
         warned += [f"under-replicated partitions: {under_replicated}"] if under_replicated else []
         controller = metadata.controller
+        internal = sum(topic.is_internal for topic in metadata.topics.values())
         pairs = [
             ("brokers alive", f"{len(metadata.live)} of {len(metadata.brokers)}"),
             ("controller", link(str(controller), "/broker", id=controller) if controller >= 0 else NONE),
-            ("topics", number(sum(not topic.is_internal for topic in metadata.topics.values()))),
-            ("partitions", number(metadata.partitions)),
+            ("topics", number(len(metadata.topics) - internal)),
+            ("internal topics", number(internal)),
+            ("partitions of all topics", number(metadata.partitions)),
             ("without a leader", number(offline)),
             ("under-replicated", number(under_replicated)),
             ("records", NONE if sums.records is None else number(sums.records)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 
 from kraft_controller.core.names import INTERNAL, TopicPartition
@@ -13,7 +14,7 @@ from replica.wire.schemas.cluster_schemas import MetadataResponsePartition, Meta
 from replica.wire.schemas.topic_schemas import DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResource
 from zab.admin.markup import NONE, member, members, mode, number, pairs, table
 from zab.console.layout import link, page_of, problems, search, section, shown
-from zab.console.page import Page, Visit
+from zab.console.page import Page, Refusal, Visit
 
 TOPIC_RESOURCE: Final = 2
 DEFAULT_SOURCE: Final = 5
@@ -54,6 +55,8 @@ class TopicPages:
         broker = visit.number("id", 0)
         metadata = await self._view.metadata.get()
         live = metadata.live.get(broker)
+        if broker not in metadata.brokers:
+            raise Refusal(HTTPStatus.NOT_FOUND, f"broker {broker} is not registered and holds no replica")
         leads, holds, in_sync = _counts(metadata)
         role = "gone" if live is None else "controller" if broker == metadata.controller else "alive"
         rows = (

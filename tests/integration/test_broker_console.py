@@ -104,7 +104,7 @@ async def test_sums_records_groups_and_transactions_of_the_whole_cluster() -> No
 
         overview = facts(await get(port, "/"))
         assert overview["brokers alive"] == "3 of 3"
-        assert overview["topics"] == "2"
+        assert (overview["topics"], overview["internal topics"]) == ("2", "2")
         assert overview["groups"] == "2"
         assert overview["lag of all groups"] == "30"
         assert overview["without a leader"] == "0"
@@ -120,8 +120,9 @@ async def test_sums_records_groups_and_transactions_of_the_whole_cluster() -> No
         assert (await get(port, page("/topic", name="missing"))).status == 404
 
         brokers = [row for row in rows(await get(port, "/brokers")) if row]
-        assert sum(int(row[2]) for row in brokers) == int(overview["partitions"].replace("\u202f", ""))
+        assert sum(int(row[2]) for row in brokers) == int(overview["partitions of all topics"].replace("\u202f", ""))
         assert "orders" in (await get(port, page("/broker", id=1))).text
+        assert (await get(port, page("/broker", id=9))).status == 404
 
         groups = await get(port, "/groups")
         assert HOSTILE not in groups.text

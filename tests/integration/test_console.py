@@ -234,8 +234,9 @@ async def test_servers_report_through_their_admin_ports_and_a_dead_one_is_a_line
             one = await get(port, "/server?id=1")
             assert one.text.count('class="chart"') == 4
             assert "mean of each second</title>" in one.text
-            assert "none since the start" in one.text or "<td>server 1</td>" in one.text
-            assert "--admin http://HOST:PORT" in (await get(port, "/server?id=7")).text
+            assert "none since the start" in one.text or " UTC</td>" in one.text.partition("Elections")[2]
+            missing = await get(port, "/server?id=77")
+            assert (missing.status, "there is no server 77 in the ensemble" in missing.text) == (404, True)
             overview = await get(port, "/")
             assert "1 of 1" in overview.text
             assert "it cannot be reached" in overview.text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from zab.admin.admin_settings import AdminSettings
-from zab.admin.browser_guard import BrowserGuard
+from zab.admin.browser_guard import SETTINGS, BrowserGuard
 from zab.admin.http import AdminReply, AdminRequest, HttpError
 from zab.core.errors import ConfigError
 from zab.host.logs import KeyValueLog
@@ -53,10 +53,15 @@ class AdminPort:
         answer: Answer,
         log: KeyValueLog,
         names: Callable[[], Iterable[str | None]] = tuple,
+        *,
+        hosts_setting: str = SETTINGS,
     ) -> None:
-        """`names` returns the host names that the configuration gives this server."""
+        """`names` returns the host names that the configuration gives this server.
+
+        `hosts_setting` is the name, for messages, of the setting that permits other names.
+        """
         self._settings = settings
-        self._guard = BrowserGuard([*settings.hosts, settings.host], names)
+        self._guard = BrowserGuard([*settings.hosts, settings.host], names, hosts_setting)
         self._answer = answer
         self._http_connection: type[HttpConnection]
         """Set by `run`, because the class needs the packages of an extra."""

@@ -26,17 +26,25 @@ from zab.admin.http import AdminRequest, HttpError
 from zab.core.addresses import address_of
 
 ANY: Final = "*"
+SETTINGS: Final = (
+    "the setting for allowed hosts: admin.allowedHosts in a zoo.cfg, zab.operators.hosts in a server.properties, "
+    "`hosts` of AdminSettings"
+)
 
 
 class BrowserGuard:
     """The guard of one port.
 
-    `allowed`: host names that the settings permit, or `*` for all; `own` returns this server's own names.
+    `allowed`: host names that the settings permit, or `*` for all; `own` returns this server's own names. `setting`
+    is the name of the setting for messages.
     """
 
-    def __init__(self, allowed: Iterable[str], own: Callable[[], Iterable[str | None]] = tuple) -> None:
+    def __init__(
+        self, allowed: Iterable[str], own: Callable[[], Iterable[str | None]] = tuple, setting: str = SETTINGS
+    ) -> None:
         self._allowed = frozenset(map(str.lower, allowed))
         self._own = own
+        self._setting = setting
         self._machine: frozenset[str] | None = None
         self._lookup = trio.Lock()
 
@@ -65,9 +73,7 @@ class BrowserGuard:
         if name not in await self._names_of_machine():
             raise HttpError(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                f"{name[:100]!r} is not a name of this server. Use its address, or list the name in the setting for "
-                "allowed hosts: admin.allowedHosts in a zoo.cfg, zab.operators.hosts in a server.properties, "
-                "`hosts` of AdminSettings, --allowed-host of a console",
+                f"{name[:100]!r} is not a name of this server. Use its address, or list the name in {self._setting}",
             )
 
     async def _names_of_machine(self) -> frozenset[str]:

@@ -134,7 +134,8 @@ def store_part(arguments: Arguments, tls: ClientTls | None, related: Sequence[An
     parse_hosts(arguments.connect)
     if tls is not None:
         _ = tls.context  # a file that cannot be used ends the command now
-    settings = ClientSettings(reply_bytes_max=REPLY_BYTES_MAX)
+    # The console tries again, so a name that does not exist may as well be reported at once.
+    settings = ClientSettings(reply_bytes_max=REPLY_BYTES_MAX, hopeless_ends=True)
 
     def opens() -> Any:
         return connect(

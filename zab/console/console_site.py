@@ -99,7 +99,7 @@ class ConsoleSite:
         except Refusal:
             raise
         except Exception as error:
-            refusal = None if part is None else part.explain(error)
+            refusal = None if part is None else part.explain(error, changing=visit.path in self._forms)
             if refusal is None:
                 raise
             raise refusal from error
@@ -186,4 +186,6 @@ async def run_console(
     async with trio.open_nursery() as nursery:
         for part in parts:
             nursery.start_soon(part.run)
-        await AdminPort(settings, site.answer, KeyValueLog("zab", dict), tuple).run(task_status)
+        log = KeyValueLog("zab", dict)
+        port = AdminPort(settings, site.answer, log, hosts_setting="the option --allowed-host of the console")
+        await port.run(task_status)

@@ -102,8 +102,11 @@ class ConsolePart(Protocol):
     async def overview(self) -> str:
         """Return the section for the first page, as HTML. Unreachable servers are part of it, not an error."""
 
-    def explain(self, error: Exception) -> Refusal | None:
-        """Return the page for an expected error of a handler; None if the error is not expected."""
+    def explain(self, error: Exception, *, changing: bool = False) -> Refusal | None:
+        """Return the page for an expected error of a handler; None if the error is not expected.
+
+        `changing` is true if the handler was that of a form, which may have changed something.
+        """
 
     async def run(self) -> None:
         """Run the tasks in the background, for example the connection, until cancelled."""

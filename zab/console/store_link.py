@@ -12,6 +12,7 @@ import trio
 
 from zab.console.page import Refusal
 from zab.core.errors import ZabError
+from zab.host.logs import RateLimit
 from zab.session.api import Session
 from zab.session.session_errors import AuthFailed
 
@@ -19,6 +20,9 @@ PAUSE_S: Final = 2.0
 """The pause before another session is opened."""
 REFUSED_PAUSE_S: Final = 30.0
 """The pause after the servers have refused the credentials: they count failed logins."""
+REPEATED_S: Final = 60.0
+"""The shortest time between two log lines with the same reason."""
+REASONS_MAX: Final = 100
 
 _log: Final = logging.getLogger("zab.console")
 
@@ -31,6 +35,7 @@ class StoreLink:
         self._session: Session | None = None
         self._problem = "no server has answered yet"
         """The reason why there is no session; not used while there is one."""
+        self._limit = RateLimit(REPEATED_S, REASONS_MAX)
         self._changed = trio.Event()
         """Set when a session was opened, then replaced."""
 
@@ -45,7 +50,7 @@ class StoreLink:
                         pass
                     self._problem = session.over or "the session is over"
             except ZabError as error:
-                self._problem = str(error)
+                self._failed(f"the last attempt failed: {error}")
                 pause = REFUSED_PAUSE_S if isinstance(error, AuthFailed) else PAUSE_S
             except Exception as error:  # a bug: the pages show it, and the next session may do without it
                 _log.exception("console_session_failed")
@@ -53,6 +58,12 @@ class StoreLink:
             finally:
                 self._session, self._changed = None, trio.Event()
             await trio.sleep(pause)
+
+    def _failed(self, problem: str) -> None:
+        """Note why there is no session, and log it, at most once a minute for the same reason."""
+        self._problem = problem
+        if self._limit.suppressed(problem, trio.current_time()) is not None:
+            _log.warning("console_has_no_session why=%r", problem)
 
     async def session(self) -> Session:
         """Return the session. Wait for a moment if it is about to be opened; raise `Refusal` if there is none."""

@@ -75,13 +75,13 @@ class StorePart:
     async def run(self) -> None:
         await self._link.run()
 
-    def explain(self, error: Exception) -> Refusal | None:
+    def explain(self, error: Exception, *, changing: bool = False) -> Refusal | None:
         if isinstance(error, OutcomeUnknown):
             why = f"{error}. The change may have been made: look at the node before you repeat it"
             return Refusal(HTTPStatus.GATEWAY_TIMEOUT, why)
         if isinstance(error, trio.TooSlowError):
-            why = "the store did not answer in time. A change may have been made: look at the node before you repeat it"
-            return Refusal(HTTPStatus.GATEWAY_TIMEOUT, why)
+            done = ". A change may have been made: look at the node before you repeat it" if changing else ""
+            return Refusal(HTTPStatus.GATEWAY_TIMEOUT, f"the store did not answer in time{done}")
         if not isinstance(error, ZabError):
             return None
         status = next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), None)
@@ -130,6 +130,12 @@ class StorePart:
         own = found.of(sid)
         body = problems(found.problems)
         if own is None:
+            members, problem = await self._members()
+            known = {each.id for each in members}
+            if found.best is not None:
+                known |= {each["id"] for each in found.best["members"]}
+            if known and sid not in known and problem is None:
+                raise Refusal(HTTPStatus.NOT_FOUND, f"there is no server {sid} in the ensemble")
             why = f"No admin port of server {sid} has reported: name it with --admin http://HOST:PORT."
             return Page(f"Server {sid}", f"{body}<p>{why} {link('All servers', '/servers')}</p>", refreshes=True)
         at, view = own

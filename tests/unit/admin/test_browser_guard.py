@@ -58,6 +58,12 @@ async def test_the_refusal_names_the_settings(guard: BrowserGuard) -> None:
         await guard.check(AdminRequest("GET", "/", headers={"host": "evil.example"}))
 
 
+async def test_refusal_names_the_setting_of_its_port() -> None:
+    guard = BrowserGuard([], setting="the option --allowed-host of the console")
+    with pytest.raises(HttpError, match="list the name in the option --allowed-host of the console$"):
+        await guard.check(AdminRequest("GET", "/", headers={"host": "evil.example"}))
+
+
 async def test_allowed_hosts_can_be_any_or_missing() -> None:
     assert (
         await status_of(BrowserGuard(["*"]), AdminRequest("GET", "/", headers={"host": "evil.example"}))

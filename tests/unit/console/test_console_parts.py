@@ -85,7 +85,7 @@ def test_link_opens_another_session_after_any_failure() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(link.run)
             await trio.sleep(0.5)
-            with pytest.raises(Refusal, match="the store cannot be reached: no server"):
+            with pytest.raises(Refusal, match="the store cannot be reached: the last attempt failed: no server"):
                 await link.session()
             await trio.sleep(1)
             with pytest.raises(Refusal, match="the session failed: ZeroDivisionError"):
@@ -140,6 +140,30 @@ def test_shared_value_is_loaded_once_for_all_visitors_and_errors_are_not_kept() 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
+def test_reason_for_a_missing_session_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    @asynccontextmanager
+    async def opens() -> AsyncIterator[Session]:
+        await trio.lowlevel.checkpoint()
+        raise ZabError("no such name")
+        yield HugeNode()  # type: ignore[unreachable]  # makes this function a generator
+
+    async def main() -> None:
+        with trio.move_on_after(90):
+            await StoreLink(opens).run()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    lines = [each.message for each in caplog.records]
+    assert lines == ["console_has_no_session why='the last attempt failed: no such name'"] * 2
+
+
+@pytest.mark.parametrize("changing", [False, True])
+def test_only_a_form_may_have_changed_something(changing: bool) -> None:
+    part = StorePart("a:1", lambda: pytest.fail("no session is needed"))
+    refusal = part.explain(trio.TooSlowError(), changing=changing)
+    assert refusal is not None
+    assert ("A change may have been made" in str(refusal)) == changing
+
+
 def test_outage_of_everything_is_a_line_on_the_page() -> None:
     @asynccontextmanager
     async def opens() -> AsyncIterator[Session]:
@@ -153,7 +177,7 @@ def test_outage_of_everything_is_a_line_on_the_page() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(part.run)
             overview = await part.overview()
-            assert "the store cannot be reached: &lt;b&gt;refused" in overview
+            assert "the store cannot be reached: the last attempt failed: &lt;b&gt;refused" in overview
             assert "--admin" in overview
             page = await part.pages["/servers"](Visit("/servers"))
             assert isinstance(page, Page)

@@ -39,7 +39,7 @@ class Part:
     async def overview(self) -> str:
         return "<p>all is well</p>"
 
-    def explain(self, error: Exception) -> Refusal | None:
+    def explain(self, error: Exception, *, changing: bool = False) -> Refusal | None:
         return Refusal(HTTPStatus.NOT_FOUND, f"explained: {error}") if isinstance(error, LookupError) else None
 
     async def run(self) -> None: ...

@@ -147,7 +147,7 @@ def _beats(view: Mapping[str, Any]) -> str:
 def election_table(view: Mapping[str, Any]) -> str:
     elections = [
         (
-            clock(each["at_ms"]),
+            f"{clock(each['at_ms'])} UTC",
             str(each["epoch"]),
             f"server {each['leader']}",
             span(each["took_ms"]),
