@@ -33,7 +33,15 @@ if not TYPE_CHECKING:  # without this condition a type checker would accept ever
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module 'replica.testing' has no attribute {name!r}")
-        value: object = getattr(import_module("replica.testing.memory_cluster"), name)
+        try:
+            value: object = getattr(import_module("replica.testing.memory_cluster"), name)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] in ("kraft_controller", "replica", "zab"):
+                raise
+            raise ModuleNotFoundError(
+                f"replica.testing needs {error.name}, which is not installed: pip install 'zab[broker]'",
+                name=error.name,
+            ) from None
         globals()[name] = value
         return value
 

@@ -10,6 +10,7 @@ import trio
 
 import zab
 from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from kraft_controller.wire.znodes import TOPICS
 from replica.core.partitions.leader_role import LeaderRole
 from replica.core.partitions.partition import Partition
 from replica.runtime.broker import Broker
@@ -19,13 +20,15 @@ from zab.net.memory_network import MemoryNetwork
 from zab.runtime.block_nursery import block_nursery
 from zab.testing import open_memory_store
 from zab.testing.loop_events import LoopEvents, PromptTiming
-from zab.testing.misuse import check_trio
+from zab.testing.misuse import check_kind, check_trio
 from zab.testing.partitions import Partitions
 
 TIMEOUT_S: Final = 30.0
 """The default time limit of calls that wait for the brokers."""
 POLL_S: Final = 0.005
 STORE_SESSION_MS: Final = 6_000
+WHOLE: Final = "a whole number"
+SECONDS: Final = "a number of seconds"
 
 
 @checks_methods
@@ -48,6 +51,7 @@ class AsyncMemoryCluster:
             for number in range(1, brokers + 1)
         }
         self._partitions = Partitions(self._network, self._brokers.keys(), "broker", "open_memory_cluster(brokers=3)")
+        self._store = store
         self._closed = False
 
     def __repr__(self) -> str:
@@ -70,6 +74,10 @@ class AsyncMemoryCluster:
     ) -> None:
         """Create a topic. Return when every running broker knows a leader of each partition."""
         self._check("create_topic")
+        check_kind("name", name, str, "text")
+        check_kind("partitions", partitions, int, WHOLE)
+        if replication_factor is not None:
+            check_kind("replication_factor", replication_factor, int, WHOLE)
         factor = min(3, len(self._brokers)) if replication_factor is None else replication_factor
         program = await self._some_program("create a topic")
         await program.parts.topics.create(name, partitions, factor, texts_of(config or {}))
@@ -87,22 +95,33 @@ class AsyncMemoryCluster:
         await self._until("create_topic", missing)
 
     async def leader(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_S) -> int:
-        """Return the leader of a partition. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
+        """Return the leader of a partition. Wait while there is none; raise `TimeoutError` after `timeout_s`.
+
+        Raise `zab.LocalProtocolError` if the topic does not exist.
+        """
         self._check("leader")
+        check_kind("partition", partition, int, WHOLE)
+        check_kind("timeout_s", timeout_s, int | float, SECONDS)
+        await self._check_topic("leader", topic)
         where = TopicPartition(topic, partition)
         return await self._found("leader", lambda: self._leader(where), timeout_s)
 
     async def controller(self, *, timeout_s: float = TIMEOUT_S) -> int:
         """Return the id of the controller. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
         self._check("controller")
+        check_kind("timeout_s", timeout_s, int | float, SECONDS)
         return await self._found("controller", self._controller, timeout_s)
 
     async def wait_in_sync(self, topic: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until all replicas of a topic, by default of all topics, are in sync with their leaders.
 
-        Raise `TimeoutError` after `timeout_s`, which names a replica that is not in sync.
+        Raise `TimeoutError` after `timeout_s`, which names a replica that is not in sync, and
+        `zab.LocalProtocolError` if the topic does not exist.
         """
         self._check("wait_in_sync")
+        check_kind("timeout_s", timeout_s, int | float, SECONDS)
+        if topic is not None:
+            await self._check_topic("wait_in_sync", topic)
         await self._until("wait_in_sync", lambda: self._out_of_sync(topic), timeout_s)
 
     # -- faults ------------------------------------------------------------------------------------
@@ -127,6 +146,7 @@ class AsyncMemoryCluster:
         `TimeoutError` after `timeout_s`, for example if a partition separates the broker from the controller.
         """
         restarted = self._broker("restart", broker)
+        check_kind("timeout_s", timeout_s, int | float, SECONDS)
         with trio.move_on_after(timeout_s):
             await restarted.stop()
             await restarted.start(self._nursery).up.wait()
@@ -251,6 +271,22 @@ class AsyncMemoryCluster:
                 f"{what}: there is no broker {number!r}: this cluster has 1 to {len(self._brokers)}"
             )
         return found
+
+    async def _check_topic(self, what: str, topic: str) -> None:
+        """Raise `zab.LocalProtocolError` if the store has no such topic.
+
+        The metadata of the brokers may be a moment behind the store, so the store decides.
+        """
+        check_kind("topic", topic, str, "text")
+        if any(topic in each.parts.metadata_cache.topics for each in self._programs()):
+            return
+        async with self._store.session() as session:
+            topics = sorted({*await session.children(TOPICS)} - {OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+            if topic not in topics:
+                raise zab.LocalProtocolError(
+                    f"{what}: there is no topic {topic!r}; topics: {', '.join(topics) or 'none'}; create_topic creates "
+                    "one"
+                )
 
     def _check(self, what: str) -> None:
         """Raise `zab.LocalProtocolError` unless the call comes from the cluster's loop while the cluster is open."""

@@ -16,6 +16,7 @@ import zab
 from replica.testing.async_cluster import TIMEOUT_S, AsyncMemoryCluster, opened_cluster
 from replica.testing.memory_brokers import ConfigValue, broker_config, check_keys
 from zab.core.argument_names import checks_methods
+from zab.testing.misuse import check_kind
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,7 +75,10 @@ class MemoryCluster:
         self._call("create_topic", self._cluster.create_topic, name, partitions, replication_factor, config)
 
     def leader(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_S) -> int:
-        """Return the leader of a partition. Wait while there is none; raise `TimeoutError` after `timeout_s`."""
+        """Return the leader of a partition. Wait while there is none; raise `TimeoutError` after `timeout_s`.
+
+        Raise `zab.LocalProtocolError` if the topic does not exist.
+        """
         return self._call("leader", self._cluster.leader, topic, partition, timeout_s=timeout_s)
 
     def controller(self, *, timeout_s: float = TIMEOUT_S) -> int:
@@ -84,7 +88,8 @@ class MemoryCluster:
     def wait_in_sync(self, topic: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until all replicas of a topic, by default of all topics, are in sync with their leaders.
 
-        Raise `TimeoutError` after `timeout_s`, which names a replica that is not in sync.
+        Raise `TimeoutError` after `timeout_s`, which names a replica that is not in sync, and
+        `zab.LocalProtocolError` if the topic does not exist.
         """
         self._call("wait_in_sync", self._cluster.wait_in_sync, topic, timeout_s=timeout_s)
 
@@ -286,8 +291,7 @@ def open_memory_cluster(brokers: int = BROKERS, *, config: Mapping[str, ConfigVa
     Raise `zab.ConfigError` if a key or a value of `config` is invalid, or if a memory cluster determines it, such as
     `listeners` and `log.dirs`.
     """
-    if isinstance(brokers, bool) or not isinstance(brokers, int):
-        raise TypeError(f"brokers must be a whole number, not {type(brokers).__name__}")
+    check_kind("brokers", brokers, int, "a whole number")
     if brokers < 1:
         raise zab.LocalProtocolError(f"brokers = {brokers}: a cluster has 1 or more")
     chosen = dict(config or {})

@@ -28,7 +28,7 @@ def kafka_cluster_options() -> dict[str, Any]:
 @pytest.fixture
 def kafka_cluster(kafka_cluster_options: dict[str, Any]) -> Iterator[MemoryCluster]:
     """Run a Kafka cluster of three brokers in memory for this test, a `replica.testing.MemoryCluster`."""
-    from replica.testing.memory_cluster import open_memory_cluster
+    from replica.testing import open_memory_cluster
 
     with open_memory_cluster(**kafka_cluster_options) as cluster:
         yield cluster
@@ -37,7 +37,7 @@ def kafka_cluster(kafka_cluster_options: dict[str, Any]) -> Iterator[MemoryClust
 @pytest.fixture(scope="session")
 def shared_kafka_cluster(kafka_cluster_options: dict[str, Any]) -> Iterator[MemoryCluster]:
     """Run a Kafka cluster of three brokers in memory for all tests that use this fixture: they share its topics."""
-    from replica.testing.memory_cluster import open_memory_cluster
+    from replica.testing import open_memory_cluster
 
     with open_memory_cluster(**kafka_cluster_options) as cluster:
         yield cluster

@@ -18,6 +18,7 @@ import pytest
 import trio
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
+import zab
 from replica.core.errors import ErrorCode, KafkaError
 from replica.testing import AsyncMemoryCluster, MemoryCluster, open_memory_cluster
 from tests.integration.kafka_clients import Aio, Client, Confluent, KafkaPython, Pairs
@@ -253,10 +254,11 @@ def test_missing_leader_is_reported(cluster: MemoryCluster) -> None:
         cluster.leader("orders", timeout_s=0.05)
     with pytest.raises(TimeoutError, match="orders-0 has no leader"):
         cluster.wait_in_sync("orders", timeout_s=0.05)
-    with pytest.raises(TimeoutError, match="there is no partition order-0; topics: orders;"):
-        cluster.leader("order", timeout_s=0.05)
-    with pytest.raises(TimeoutError, match="there is no topic order; topics: orders"):
-        cluster.wait_in_sync("order", timeout_s=0.05)
+    with pytest.raises(TimeoutError, match="there is no partition orders-1; topics: orders;"):
+        cluster.leader("orders", 1, timeout_s=0.05)
+    for call in (cluster.leader, cluster.wait_in_sync):
+        with pytest.raises(zab.LocalProtocolError, match="there is no topic 'order'; topics: orders; create_topic cr"):
+            call("order")
 
 
 def test_all_brokers_may_be_down(cluster: MemoryCluster) -> None:

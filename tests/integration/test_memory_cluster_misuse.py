@@ -104,6 +104,37 @@ def test_broker_that_is_down_is_reported() -> None:
             cluster.create_topic("orders")
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda cluster: cluster.controller(timeout_s="x"), "timeout_s must be a number of seconds, not str"),
+        (lambda cluster: cluster.restart(1, timeout_s=None), "timeout_s must be a number of seconds, not NoneType"),
+        (lambda cluster: cluster.wait_in_sync(timeout_s=True), "timeout_s must be a number of seconds, not bool"),
+        (lambda cluster: cluster.leader("orders", "0"), "partition must be a whole number, not str"),
+        (lambda cluster: cluster.leader(3), "topic must be text, not int"),
+        (lambda cluster: cluster.create_topic(3), "name must be text, not int"),
+        (lambda cluster: cluster.create_topic("orders", "3"), "partitions must be a whole number, not str"),
+        (
+            lambda cluster: cluster.create_topic("orders", 1, 1.0),
+            "replication_factor must be a whole number, not float",
+        ),
+    ],
+)
+def test_wrong_type_is_reported(cluster: MemoryCluster, call: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        call(cluster)
+
+
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'google_crc32c'", name="google_crc32c")
+
+    module: Any = testing
+    monkeypatch.setattr(module, "import_module", missing)
+    with pytest.raises(ModuleNotFoundError, match=r"needs google_crc32c, .*: pip install 'zab\[broker\]'"):
+        module.__getattr__("open_memory_cluster")
+
+
 def test_misspelt_argument_is_reported(cluster: MemoryCluster) -> None:
     wrong: Any = cluster
     with pytest.raises(TypeError, match="no argument 'power_los'; did you mean power_loss"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
+from types import UnionType
 from typing import Final
 
 import trio
@@ -28,7 +29,7 @@ def check_trio(what: str) -> None:
         ) from None
 
 
-def check_kind(name: str, value: object, kind: type[object], expected: str) -> None:
+def check_kind(name: str, value: object, kind: type[object] | UnionType, expected: str) -> None:
     """Raise `TypeError` unless the value of the argument `name` is a `kind`. `expected` describes it."""
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {expected}, not {type(value).__name__}")
