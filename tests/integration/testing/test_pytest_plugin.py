@@ -28,13 +28,13 @@ WITH_PYTEST_TRIO: Final = """
 
 
     @pytest.fixture
-    async def store(zab_ensemble: OpenMemoryStore, autojump_clock):
+    async def store(zab_ensemble: OpenMemoryStore):
         async with zab_ensemble() as store:
             yield store
 
 
     @pytest.mark.trio
-    async def test_fixture_of_the_tests(store: MemoryStore) -> None:
+    async def test_fixture_of_the_tests(store: MemoryStore, autojump_clock) -> None:
         async with store.session() as session:
             await session.create("/a")
             await store.kill(await store.wait_leader())
