@@ -245,7 +245,7 @@ class MemoryStore:
             if self._ensemble is None or self._ensemble.is_quorum(reached):
                 return
         down = [sid for sid in self._servers if sid not in running]
-        if not down or (self._ensemble is not None and self._ensemble.is_quorum(map(ServerId, running))):
+        if not down or (self._ensemble is not None and self._ensemble.is_quorum([ServerId(sid) for sid in running])):
             why = "partitions leave no majority of the servers: store.heal() ends them"
         else:
             which = f"servers {', '.join(map(str, down))} are" if len(down) > 1 else f"server {down[0]} is"
