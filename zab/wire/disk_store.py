@@ -167,15 +167,19 @@ def _is_changeable(kind: int, path: str) -> bool:
 
 def _multi(who: tuple[int, int, int], parts: tuple[object, ...], txn: FileTxn, tree: Tree) -> bytes:
     codes: list[int] = []
+    """The code of each operation of a failed multi. 0 also for one before the failed one, whatever its record holds."""
     translated: list[bytes] = []
+    fails = False
     for part in parts:
         assert isinstance(part, tuple)
         kind, fields = part
         if kind == Op.ERROR:
-            codes.append(fields[0])
+            fails = True
+            codes.append(fields[0] if len(fields) == 1 else 0)
         else:
+            codes.append(0)
             translated.append(_translated(kind, fields, txn, tree))
-    if not codes:
+    if not fails:
         return transactions.multi(*who, translated)
     failed = next((index for index, code in enumerate(codes) if code), 0)
     return transactions.failed_multi(*who, len(parts), failed, codes[failed])

@@ -30,7 +30,7 @@ class FileTxn:
 
         create session            timeout in ms
         close session             the paths of its ephemeral nodes; `None` in logs of versions without that list
-        error                     code
+        error                     code; inside a multi it may be followed by bytes: see `_decode_error_part`
         create, create2           path, data, acl, is ephemeral, cversion of the parent (-1: not recorded)
         create container          path, data, acl, cversion of the parent
         create TTL                path, data, acl, cversion of the parent, TTL in ms
@@ -61,6 +61,22 @@ def _decode_number(body: bytes, at: int) -> tuple[Fields, int]:
 
 def _encode_number(fields: Fields) -> bytes:
     return INT.pack(*fields)
+
+
+def _decode_error_part(body: bytes, at: int) -> tuple[Fields, int]:
+    """Decode an error inside a multi.
+
+    ZooKeeper makes errors of all operations of a failed multi when it applies the multi. If it writes the multi again
+    after that, as it does for a learner, the operations before the failed one have the type of an error, but their own
+    fields. Then the code is the first four bytes of those fields and means nothing. The others are kept as they are.
+    """
+    code, rest = INT.unpack_from(body, at)[0], body[at + 4 :]
+    return (code, rest) if rest else (code,), len(body)
+
+
+def _encode_error_part(fields: Fields) -> bytes:
+    code, *rest = fields
+    return INT.pack(code) + b"".join(rest)
 
 
 def _decode_closed(body: bytes, at: int) -> tuple[Fields, int]:
@@ -126,7 +142,7 @@ def _same(shape: RequestBody) -> Body:
 
 
 _PARTS: Final[Mapping[int, Body]] = {
-    Op.ERROR: (_decode_number, _encode_number),
+    Op.ERROR: (_decode_error_part, _encode_error_part),
     Op.CREATE: (_decode_created_maybe_long_ago, _encode_created),
     Op.CREATE2: (_decode_created, _encode_created),
     Op.CREATE_CONTAINER: (_decode_container, request_bodies.encode_create),
@@ -155,6 +171,7 @@ def _encode_multi(fields: Fields) -> bytes:
 
 _BODIES: Final[Mapping[int, Body]] = {
     **{kind: body for kind, body in _PARTS.items() if kind != Op.CHECK},
+    Op.ERROR: (_decode_number, _encode_number),
     Op.CREATE_SESSION: (_decode_number, _encode_number),
     Op.CLOSE_SESSION: (_decode_closed, _encode_closed),
     Op.RECONFIG: _same(request_bodies.SET_DATA),

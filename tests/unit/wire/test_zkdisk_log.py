@@ -189,3 +189,10 @@ def test_a_cut_behind_a_transaction(index: int) -> None:
 def test_a_cut_behind_a_transaction_that_is_not_there(zxid: int) -> None:
     with pytest.raises(DamagedError, match=f"no transaction {zxid:#x}"):
         offset_behind(pieces(whole()), zxid)
+
+
+def test_a_multi_that_failed_keeps_the_fields_of_the_operations_before_the_failed_one() -> None:
+    """ZooKeeper has written the multi again after it applied it: a check and a create, as errors."""
+    stale = (Op.ERROR, (2, b"/b\0\0\0\2")), (Op.ERROR, (4, b"/b/m\0\0\0\1m"))
+    txn = FileTxn(1, 2, 3, 4, Op.MULTI, (*stale, (Op.ERROR, (-101,)), (Op.ERROR, (-2,))), (2, 5))
+    assert decode_txn(encode_txn(txn)) == txn

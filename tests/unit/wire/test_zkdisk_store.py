@@ -186,3 +186,20 @@ def test_translated_transactions_are_ones_that_the_store_would_write() -> None:
     for txn in log((Op.CREATE, ("/a", b"hi", OPEN, True, 4)), (Op.SET_DATA, ("/a", b"x", 1)), (Op.DELETE, ("/a",))):
         decoded = transactions.decode(store_txn(txn, store.tree))
         assert (decoded.op, decoded.session, decoded.time) == (txn.kind, SESSION, NOW)
+
+
+STALE = (Op.ERROR, (2, b"/b\0\0\0\2"))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ((Op.CHECK, ("/b", 0)), (Op.CREATE, ("/m", b"", OPEN, False, 7)), (Op.ERROR, (-101,)), (Op.ERROR, (-2,))),
+        (STALE, STALE, (Op.ERROR, (-101,)), (Op.ERROR, (-2,))),
+        ((Op.ERROR, (0,)), (Op.ERROR, (0,)), (Op.ERROR, (-101,)), (Op.ERROR, (-2,))),
+    ],
+)
+def test_a_failed_multi_names_the_operation_that_failed(parts: tuple[object, ...]) -> None:
+    txn = FileTxn(SESSION, 1, 9, 2, Op.MULTI, parts)
+    codes = [part.body[0] for part in transactions.decode(store_txn(txn, moved_in().tree)).body]
+    assert codes == [0, 0, -101, -2]
