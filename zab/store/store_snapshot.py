@@ -35,6 +35,53 @@ CHUNK_BYTES: Final = 256 << 10
 _UNTOUCHED: Final = object()
 
 
+class ChunkPacker:
+    """Makes the chunks of one snapshot, in their order: `head`, nodes, `tail`."""
+
+    def __init__(self) -> None:
+        self._pack = msgpack.Packer().pack
+        self._numbers: dict[Acl, int] = {}
+        """The numbers of the ACLs that occurred so far."""
+        self._lists: list[bytes] = []
+        """The ACLs of the chunk that is being made which no earlier chunk has."""
+        self._nodes: list[tuple[Any, ...]] = []
+        """The nodes of that chunk."""
+        self._size = 0
+        """The size of their paths and data."""
+        self._count = 0
+        """The number of nodes in all earlier chunks."""
+
+    def head(self, version: int, zxid: int, secret: bytes, sessions: list[tuple[int, int, int]]) -> bytes:
+        """Return the first chunk. A session is (session, timeout in ms, server)."""
+        packed: bytes = self._pack((version, zxid, secret, sessions))
+        return packed
+
+    def add(self, path: str, node: Znode) -> bool:
+        """Add a node. Return whether the chunk is complete: `take` it before the next node."""
+        data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
+        number = self._numbers.get(acl)
+        if number is None:
+            number = self._numbers[acl] = len(self._numbers)
+            self._lists.append(encode_acl(acl))
+        self._nodes.append((
+            path, data, number, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime,
+            version, cversion, aversion, owner,
+        ))  # fmt: skip
+        self._size += len(path) + (0 if data is None else len(data))
+        return self._size >= CHUNK_BYTES or len(self._nodes) >= CHUNK_NODES
+
+    def take(self) -> bytes:
+        packed: bytes = self._pack((self._lists, self._nodes))
+        self._count += len(self._nodes)
+        self._lists, self._nodes, self._size = [], [], 0
+        return packed
+
+    def tail(self, digest: int) -> bytes:
+        assert not self._nodes, "the last nodes were not taken"
+        packed: bytes = self._pack((self._count, digest))
+        return packed
+
+
 class StoreSnapshot:
     """The state at one zxid, to be iterated once, in any thread."""
 
@@ -61,37 +108,20 @@ class StoreSnapshot:
         return self._mark
 
     def __iter__(self) -> Iterator[bytes]:
-        pack = msgpack.Packer().pack
-        count = 0
+        packer = ChunkPacker()
         try:
-            yield pack(self._first)
-            numbers: dict[Acl, int] = {}
+            yield packer.head(*self._first)
             paths = self.paths
             paths.reverse()
-            while True:
-                lists: list[bytes] = []
-                nodes: list[tuple[Any, ...]] = []
-                size = 0
+            while paths:
+                count = 0
                 for path in paths[: -CHUNK_NODES - 1 : -1]:
-                    node = self._at_first(path)
-                    data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
-                    number = numbers.get(acl)
-                    if number is None:
-                        number = numbers[acl] = len(numbers)
-                        lists.append(encode_acl(acl))
-                    nodes.append((
-                        path, data, number, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime,
-                        version, cversion, aversion, owner,
-                    ))  # fmt: skip
-                    size += len(path) + (0 if data is None else len(data))
-                    if size >= CHUNK_BYTES:
+                    count += 1
+                    if packer.add(path, self._at_first(path)):
                         break
-                if not nodes:
-                    break
-                count += len(nodes)
-                del paths[-len(nodes) :]
-                yield pack((lists, nodes))
-            yield pack((count, self._digest))
+                del paths[-count:]
+                yield packer.take()
+            yield packer.tail(self._digest)
         finally:
             self.done = True
 

@@ -96,11 +96,17 @@ class SnapshotReader:
         self.last_zxid: int | None = None
 
     def __iter__(self) -> Iterator[FileNode]:
+        yield from self.nodes()
+        self._check_seal()
+        self._read_rest()
+
+    def nodes(self) -> Iterator[FileNode]:
+        """Yield the nodes up to the end mark, and verify nothing."""
         source = self._source
         data, at = source.data, source.position
         while True:
             try:
-                node, stop = _decode_node(data, at)
+                node, stop = decode_node(data, at)
             except STRUCT_ERRORS:
                 source.position = at
                 if not source.more():
@@ -112,8 +118,6 @@ class SnapshotReader:
                 break
             yield node
         source.position = at
-        self._check_seal()
-        self._read_rest()
 
     def _read_sessions(self) -> Iterator[tuple[int, int]]:
         for _ in range(self._count()):
@@ -179,7 +183,7 @@ class SnapshotReader:
         )
 
 
-def _decode_node(data: bytes, at: int) -> tuple[FileNode | None, int]:
+def decode_node(data: bytes, at: int) -> tuple[FileNode | None, int]:
     """Return a node, or None at the end mark, and the offset of its end.
 
     All fields are present if the last one, the stat, can be read.
@@ -214,8 +218,8 @@ def snapshot_chunks(
     last_zxid: int | None = None,
 ) -> Iterator[bytes]:
     """Yield a snapshot file in parts. `nodes` must begin with the root, and have each node before its children."""
-    adler, held = 1, bytearray()
-    for part in _parts(sessions, acls, nodes):
+    adler, held = 1, bytearray(_FILE_HEAD_BYTES)
+    for part in state_parts(sessions, acls, nodes):
         held += part
         if len(held) >= CHUNK_BYTES:
             chunk = bytes(held)
@@ -239,8 +243,8 @@ def snapshot_chunks(
     yield tail
 
 
-def _parts(sessions: Mapping[int, int], acls: Mapping[int, Acl], nodes: Iterable[FileNode]) -> Iterator[bytes]:
-    yield _FILE_HEAD_BYTES
+def state_parts(sessions: Mapping[int, int], acls: Mapping[int, Acl], nodes: Iterable[FileNode]) -> Iterator[bytes]:
+    """Yield sessions, ACLs and nodes in small parts, up to the end mark: the state in a file and on a link."""
     yield INT.pack(len(sessions))
     for session, timeout_ms in sessions.items():
         yield _SESSION.pack(session, timeout_ms)

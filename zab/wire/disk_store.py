@@ -9,7 +9,7 @@ Export: one snapshot holds everything; no log is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from attrs import frozen
@@ -217,10 +217,28 @@ def departure(store: Store) -> Iterator[bytes]:
 
 
 def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
-    """Yield a ZooKeeper snapshot file, made from a snapshot of our store.
+    """Yield a ZooKeeper snapshot file, made from a snapshot of our store. `again` is that of `departing_state`."""
+    state = departing_state(again)
+    digest = FileDigest(state.zxid, DIGEST_VERSION, state.digest)
+    return snapshot_chunks(state.sessions, state.acls, state.nodes, digest, state.zxid)
+
+
+@frozen
+class DepartingState:
+    """A snapshot of our store in the parts of a ZooKeeper snapshot. `nodes` can be read once."""
+
+    zxid: int
+    sessions: Mapping[int, int]
+    acls: Mapping[int, Acl]
+    nodes: Iterable[FileNode]
+    digest: int
+
+
+def departing_state(again: Callable[[], Iterable[bytes]]) -> DepartingState:
+    """Read the parts of a snapshot of our store.
 
     `again()` returns the snapshot's chunks from the beginning. They are read twice, because they may be too large for
-    the memory: the first pass numbers the ACLs, which stand before the nodes in the file.
+    the memory: the first pass numbers the ACLs, which stand before the nodes.
     """
     zxid, sessions, lists, digest = 0, SessionTable(), list[Acl](), 0
     for index, chunk in enumerate(again()):
@@ -243,7 +261,7 @@ def departure_of(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
             for path, node in () if isinstance(found, int) else found:
                 yield FileNode("" if path == ROOT else path, node[0], keys[node[1]], _persisted(node))
 
-    return snapshot_chunks(timeouts, acls, nodes(), FileDigest(zxid, DIGEST_VERSION, digest), zxid)
+    return DepartingState(zxid, timeouts, acls, nodes(), digest)
 
 
 def _file_nodes(tree: Tree, keys: dict[Acl, int]) -> Iterator[FileNode]:
