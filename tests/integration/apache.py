@@ -15,7 +15,7 @@ import tempfile
 import time
 from atexit import register
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from threading import Lock, Thread
@@ -211,12 +211,12 @@ class Heard:
 
 
 @contextmanager
-def recording(port: int) -> Iterator[tuple[int, list[Heard]]]:
-    """Proxy `port`, and record all bytes."""
+def recording(port: int, listens_at: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[tuple[int, list[Heard]]]:
+    """Proxy `port`, and record all bytes. A connection is closed at once if nothing listens at `port`."""
     connections: list[Heard] = []
     sockets: list[socket.socket] = []
     lock = Lock()
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(listens_at)
 
     def pump(source: socket.socket, target: socket.socket, heard: bytearray) -> None:
         try:
@@ -224,9 +224,10 @@ def recording(port: int) -> Iterator[tuple[int, list[Heard]]]:
                 with lock:
                     heard += data
                 target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
         except OSError:
             pass
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
 
     def accept() -> None:
         while True:
@@ -234,7 +235,11 @@ def recording(port: int) -> Iterator[tuple[int, list[Heard]]]:
                 client, _ = listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(("127.0.0.1", port))
+            try:
+                server = socket.create_connection(("127.0.0.1", port))
+            except OSError:
+                client.close()
+                continue
             heard = Heard()
             connections.append(heard)
             sockets.extend((client, server))

@@ -5,25 +5,24 @@ Everything that passes through a recording proxy is decoded and encoded again, a
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from tests.integration import apache
+from tests.integration.raw_client import PATIENCE_SECONDS, Client
 from zab.store.acl import OPEN
-from zab.store.operations import Fields, Op
+from zab.store.operations import Op
 from zab.store.server_watches import EventType
 from zab.store.store import Store
 from zab.store.znode import stat_of
 from zab.wire.client import connect, multi_codec, replies, requests
-from zab.wire.client.client_frames import Command, ConnectionOpening, FirstFrame, Reply, ReplyReader, RequestReader
-from zab.wire.client.connect import ConnectRequest, ConnectResponse
+from zab.wire.client.client_frames import Command, ConnectionOpening, FirstFrame, ReplyReader, RequestReader
 from zab.wire.disk_compression import plain
 from zab.wire.disk_files import (
     CURRENT_EPOCH,
@@ -50,61 +49,11 @@ from zab.wire.disk_txn import FileTxn
 
 pytestmark = [apache.needs_apache, pytest.mark.slow]
 
-PATIENCE_SECONDS = 240
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[apache.Server]:
     with apache.running(tmp_path_factory.mktemp("apache")) as server:
         yield server
-
-
-# -- a client made of nothing but our codecs -----------------------------------------------------------
-
-
-class Client:
-    """Blocking, for tests."""
-
-    def __init__(self, port: int, read_only: bool | None = False) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
-        self.socket.sendall(connect.encode_connect_request(ConnectRequest(0, 10_000, read_only=read_only)))
-        first = FirstFrame()
-        while (payload := first.feed(self._receive())) is None:
-            pass
-        self.response: ConnectResponse = connect.decode_connect_response(payload)
-        self.reader = ReplyReader()
-        self.arrived: deque[Reply] = deque(self.reader.feed(first.rest))
-        self.xid = 0
-
-    def _receive(self) -> bytes:
-        data = self.socket.recv(65536)
-        if not data:
-            raise EOFError
-        return data
-
-    def next(self) -> Reply:
-        while not self.arrived:
-            self.arrived.extend(self.reader.feed(self._receive()))
-        return self.arrived.popleft()
-
-    def send(self, opcode: int, fields: Fields = (), xid: int | None = None) -> None:
-        self.xid += 1
-        self.socket.sendall(requests.encode_request(opcode, self.xid if xid is None else xid, fields))
-
-    def ask(self, opcode: int, *fields: Any) -> Any:
-        """The value, or the code of the error."""
-        return self.tell(opcode, fields)
-
-    def tell(self, opcode: int, fields: Fields) -> Any:
-        self.send(opcode, fields)
-        xid, _, error, body = self.next()
-        assert xid == self.xid
-        return error if error else replies.decode_body(opcode, body)
-
-    def close(self) -> None:
-        self.send(Op.CLOSE_SESSION)
-        self.next()
-        self.socket.close()
 
 
 # -- everything heard is encoded again -----------------------------------------------------------------
