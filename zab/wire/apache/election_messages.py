@@ -19,6 +19,7 @@ Differences from our own messages (`zab.core.messages.Notification`):
 
 from __future__ import annotations
 
+import re
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -38,6 +39,8 @@ ANONYMOUS: Final = ServerId((1 << 63) - 1)
 NOTIFICATION_BYTES_MAX: Final = 512 << 10
 """The largest frame on an election link."""
 NOTIFICATION_VERSION: Final = 2
+_HOST: Final = re.compile(r"[^|\s]+")
+_PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _LEAST: Final = -(1 << 63)
 _NOBODY: Final = -1
 _OPENING: Final = Struct(">qqi")
@@ -106,8 +109,8 @@ class ElectionOpeningReader:
 
 
 def _address(written: str) -> Address:
-    host, colon, port = written.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
+    host, _, port = written.rpartition(":")
+    if not (_HOST.fullmatch(host) and _PORT.fullmatch(port) and int(port) < 65536):
         raise WireError(f"{written!r:.100} is not an address: host:port is expected")
     return host.removeprefix("[").removesuffix("]") if host.startswith("[") else host, int(port)
 
