@@ -261,7 +261,7 @@ def test_a_change_of_the_membership_is_activated() -> None:
         CommitAndActivate(make(5, 2), ServerId(1)), Commit(make(5, 3)),
     )  # fmt: skip
     assert found == [
-        Propose(batch(make(5, 1))), Propose(membership), Propose(batch(make(5, 3))), Commit(make(5, 1)),
+        Propose(batch(make(5, 1))), Propose(membership), Propose(batch(make(5, 3))),
         CommitAndActivate(make(5, 2), ServerId(1)), Commit(make(5, 3)),
     ]  # fmt: skip
 

@@ -31,7 +31,8 @@ FIELDS: dict[Op, list[Fields]] = {
     Op.CLOSE_SESSION: [((),), (("/e", "/f"),)],
     Op.MULTI: [
         (),
-        ((Op.CHECK, ("/a", 3)), (Op.CREATE, ("/m", b"", OPEN, True, 7)), (Op.SET_DATA, ("/m", None, 1)), (Op.DELETE, ("/m",))),
+        ((Op.CHECK, ("/a", 3)), (Op.CREATE, ("/m", b"", OPEN, True, 7)), (Op.SET_DATA, ("/m", None, 1))),
+        ((Op.DELETE, ("/m",)), (Op.DELETE_CONTAINER, ("/c",))),
         ((Op.CREATE_TTL, ("/t", b"t", OPEN, 5, 9)), (Op.CREATE_CONTAINER, ("/c", b"", OPEN, 5))),
         ((Op.ERROR, (0,)), (Op.ERROR, (-101,)), (Op.ERROR, (-2,))),
     ],
