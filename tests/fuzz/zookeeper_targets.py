@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import evolve
 
-from tests.fuzz import client_target, other_targets
+from tests.fuzz import apache_targets, client_target, other_targets
 from tests.fuzz.target import FRAME_BYTES_MAX, Target, in_pieces
 from tests.unit.wire.der_certificates import COMMON_NAME, certificate, name
 from zab.admin import http
@@ -369,6 +369,7 @@ TARGETS: Final = {
     "certificate": Target(_certificate, [_CERTIFICATE]),
     "id of an acl": Target(_id_of_an_acl, [b"CN=a\\,b+OU=#0c0161,O=c", b"fe80::1/10", b"10.0.0.0/8", b"a/b@c", b"a:b"]),
     **other_targets.TARGETS,
+    **apache_targets.TARGETS,
     "small files": Target(_small_files, [b"12\n", b"log.1a", b"server.1=h:1:2:participant;3\ngroup.1=1"]),
 }
 
