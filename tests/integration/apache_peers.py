@@ -187,7 +187,12 @@ def run(ensemble: Ensemble) -> None:
     last = ensemble.client(back)
     assert not isinstance(last.ask(Op.RECONFIG, None, f"{OBSERVER}", None, -1), int)
     last.close()
+
+
+def run_election(ensemble: Ensemble) -> None:
+    """Restart the leader, so that the others elect."""
     ensemble.begin("election")
+    leader = ensemble.leader
     ensemble.stop(leader)
     ensemble.start(leader)
 
@@ -217,6 +222,7 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="zab-peers-") as scratch, ensemble(Path(scratch)) as started:
         try:
             run(started)
+            run_election(started)
         finally:
             store(started.conversations(), folder)
             if sys.exc_info()[0] is not None:

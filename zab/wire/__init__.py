@@ -5,6 +5,7 @@
   handshake, and `snapshot_pieces` the division of chunks that are larger than a frame. Consensus messages are in
   `zab.core.messages`, all others in `relay_messages`.
 - `client` and `sasl` have ZooKeeper's client protocol, on top of the encoding in `jute`.
+- `apache` has the protocol between servers of ZooKeeper: elections, packets on learner links, the state after SNAP.
 - `disk_files`, `disk_log`, `disk_txn`, `disk_snapshot` and `disk_compression` have ZooKeeper's files, for import and
   export. `disk_source` reads them, and `disk_store` converts between them and our store.
 - `certificates` and `jks` read certificates and key stores.

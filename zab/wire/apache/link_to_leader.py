@@ -21,6 +21,8 @@ Where the protocols differ, and what follows:
   sent. A deposed leader answers, too. So a read after a barrier is no stronger than with ZooKeeper's own `sync`.
 - **Promises.** `AckEpoch.counts` exists (-1 for the epoch), but a leader counts the adoption of every voter. A server
   that is `forgotten` must not join as a voter: `encode` refuses.
+- **The version of the membership.** Without `reconfigEnabled`, a leader sends a version with NEWLEADER, but its own
+  remains 0, and it refuses a learner that reports a newer one. So a learner then reports 0, too.
 - **Vetoes** and partly received snapshots cannot be reported. The core hangs up after a veto anyway.
 - **Forwarded requests** name the session and the client's number instead of an origin and a number of ours, and a new
   link proves nothing about the requests on the former one: they may still be proposed. See `LearnerRequest`.
@@ -117,13 +119,17 @@ class _Gathered:
 class LinkToLeader:
     """The translator of one link. After an error the link cannot be used any more."""
 
-    def __init__(self, me: ServerId, packet_bytes_max: int = PACKET_BYTES_MAX) -> None:
+    def __init__(
+        self, me: ServerId, packet_bytes_max: int = PACKET_BYTES_MAX, *, reconfig_enabled: bool = True
+    ) -> None:
+        """`reconfig_enabled`: the setting of that name at the servers of ZooKeeper."""
         self.phase = Phase.DISCOVERY
         self.digests: deque[tuple[Zxid, int, int]] = deque(maxlen=BATCH_ENTRIES_MAX)
         """(zxid, version, digest): the digest that the leader's tree has after a transaction. The last ones; to be
         compared once the transaction is applied.
         """
         self._me = me
+        self._reconfig_enabled = reconfig_enabled
         self._reader = PacketReader(packet_bytes_max)
         self._bytes_max = packet_bytes_max
         self._stream: SnapshotStream | None = None
@@ -368,7 +374,8 @@ class LinkToLeader:
             case FollowerInfo():
                 self._observer = message.observer
                 kind = PacketType.OBSERVER_INFO if message.observer else PacketType.FOLLOWER_INFO
-                info = bodies.encode_info(LearnerInfo(self._me, message.ensemble_version))
+                version = message.ensemble_version if self._reconfig_enabled else NOTHING
+                info = bodies.encode_info(LearnerInfo(self._me, version))
                 return encode_packet(QuorumPacket(kind, make(message.accepted_epoch, 0), info))
             case AckEpoch():
                 return self._ack_epoch(message)
