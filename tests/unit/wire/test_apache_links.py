@@ -397,3 +397,9 @@ def test_the_first_ack_must_be_that_of_newleader() -> None:
     pair.down(Diff(LAST), NewLeader(EPOCH, ENSEMBLE))
     with pytest.raises(WireError, match="before that of NEWLEADER"):
         pair.leader.feed(encode_packet(QuorumPacket(PacketType.ACK, make(4, 9))))
+
+
+def test_without_reconfiguration_the_version_of_the_membership_is_not_reported() -> None:
+    leader = LinkToLearner()
+    (info,) = leader.feed(LinkToLeader(ServerId(2), reconfig_enabled=False).encode(INFO))
+    assert info == evolve(INFO, ensemble_version=NOTHING)
