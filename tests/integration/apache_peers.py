@@ -151,8 +151,8 @@ def write_every_kind(client: Client, prefix: str) -> None:
         (Op.CHECK, (prefix, -1)), (Op.CREATE, (f"{prefix}/m", b"m", OPEN, 0)), (Op.SET_DATA, (f"{prefix}/m", b"n", 0)),
         (Op.DELETE, (f"{prefix}/m", 1)),
     ]  # fmt: skip
-    client.tell(Op.MULTI, succeeds)
-    client.tell(Op.MULTI, [*succeeds[:2], (Op.DELETE, ("/none", -1)), succeeds[2]])
+    client.tell(Op.MULTI, tuple(succeeds))
+    client.tell(Op.MULTI, (*succeeds[:2], (Op.DELETE, ("/none", -1)), succeeds[2]))
     ask(Op.SYNC, prefix)
 
 

@@ -29,6 +29,7 @@ from zab.core.messages import (
     Trunc,
     UpToDate,
 )
+from zab.core.zxid import Epoch, Zxid
 from zab.store.store import Store
 from zab.wire.apache.packet_bodies import LearnerRequest, RevalidateReply, RevalidateRequest, SessionTouches
 from zab.wire.apache.quorum_packets import PacketType
@@ -104,7 +105,7 @@ def test_trunc_names_the_common_zxid() -> None:
     followed = follow(staged("trunc"))
     _, ack, *_ = followed.from_learner
     assert isinstance(ack, AckEpoch)
-    assert followed.from_leader[1] == Trunc(ack.last - 1)
+    assert followed.from_leader[1] == Trunc(Zxid(ack.last - 1))
     assert not ack.counts
 
 
@@ -113,7 +114,7 @@ def test_follower_reports_what_we_expect() -> None:
     learner = followed.from_learner
     assert isinstance(learner[0], FollowerInfo)
     assert not learner[0].observer
-    assert learner[2] == AckNewLeader(1)
+    assert learner[2] == AckNewLeader(Epoch(1))
     acks = [each.zxid for each in learner if isinstance(each, Ack)]
     assert acks == sorted(acks)
     assert acks[-1] == zxids(followed.from_leader)[-1]
