@@ -108,7 +108,7 @@ class Ensemble:
     def wait_until_equal(self, *sids: int) -> None:
         """Wait until these servers have the same last zxid."""
         patience = time.monotonic() + SETTLE_S_MAX
-        while len({_zxid(self.servers[sid].port) for sid in sids}) > 1:
+        while len(found := {_zxid(self.servers[sid].port) for sid in sids}) > 1 or None in found:
             assert time.monotonic() < patience, "the servers did not reach the same zxid"
             time.sleep(0.1)
 
@@ -121,8 +121,9 @@ class Ensemble:
         ]
 
 
-def _zxid(port: int) -> str:
-    return next(line for line in apache.ask(port, "srvr").splitlines() if line.startswith("Zxid:"))
+def _zxid(port: int) -> str | None:
+    """Return the last zxid of a server; None if it does not serve."""
+    return next((line for line in apache.ask(port, "srvr").splitlines() if line.startswith("Zxid:")), None)
 
 
 @contextmanager

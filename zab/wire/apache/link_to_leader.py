@@ -22,7 +22,7 @@ Where the protocols differ, and what follows:
 - **Promises.** `AckEpoch.counts` exists (-1 for the epoch), but a leader counts the adoption of every voter. A server
   that is `forgotten` must not join as a voter: `encode` refuses.
 - **The version of the membership** is 0 for ever at servers without `reconfigEnabled`, and their leader refuses a
-  learner that reports a newer one. But a leader of ours gives it a version. So towards such servers a learner reports 0.
+  learner that reports a newer one. But a leader of ours gives it a version. So such a leader is told 0.
 - **Vetoes** and partly received snapshots cannot be reported. The core hangs up after a veto anyway.
 - **Forwarded requests** name the session and the client's number instead of an origin and a number of ours, and a new
   link proves nothing about the requests on the former one: they may still be proposed. See `LearnerRequest`.
