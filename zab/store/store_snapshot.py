@@ -14,7 +14,7 @@ aversion, owner). Most differences are 0. A 0 takes one byte in the chunk, and `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 from weakref import ref
 
@@ -36,48 +36,47 @@ _UNTOUCHED: Final = object()
 
 
 class ChunkPacker:
-    """Makes the chunks of one snapshot, in their order: `head`, nodes, `tail`."""
+    """Makes the chunks of one snapshot, in their order: `head`, then `nodes` until there are none, then `tail`."""
 
     def __init__(self) -> None:
         self._pack = msgpack.Packer().pack
         self._numbers: dict[Acl, int] = {}
         """The numbers of the ACLs that occurred so far."""
-        self._lists: list[bytes] = []
-        """The ACLs of the chunk that is being made which no earlier chunk has."""
-        self._nodes: list[tuple[Any, ...]] = []
-        """The nodes of that chunk."""
-        self._size = 0
-        """The size of their paths and data."""
         self._count = 0
-        """The number of nodes in all earlier chunks."""
+        """The number of nodes in all chunks so far."""
 
     def head(self, version: int, zxid: int, secret: bytes, sessions: list[tuple[int, int, int]]) -> bytes:
         """Return the first chunk. A session is (session, timeout in ms, server)."""
         packed: bytes = self._pack((version, zxid, secret, sessions))
         return packed
 
-    def add(self, path: str, node: Znode) -> bool:
-        """Add a node. Return whether the chunk is complete: `take` it before the next node."""
-        data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
-        number = self._numbers.get(acl)
-        if number is None:
-            number = self._numbers[acl] = len(self._numbers)
-            self._lists.append(encode_acl(acl))
-        self._nodes.append((
-            path, data, number, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime,
-            version, cversion, aversion, owner,
-        ))  # fmt: skip
-        self._size += len(path) + (0 if data is None else len(data))
-        return self._size >= CHUNK_BYTES or len(self._nodes) >= CHUNK_NODES
+    def nodes(self, paths: Iterable[str], node_of: Callable[[str], Znode]) -> tuple[bytes, int]:
+        """Return a chunk of the nodes with these paths, and their number. One that reaches `CHUNK_BYTES` is the last.
 
-    def take(self) -> bytes:
-        packed: bytes = self._pack((self._lists, self._nodes))
-        self._count += len(self._nodes)
-        self._lists, self._nodes, self._size = [], [], 0
-        return packed
+        `node_of` is called once for each of these paths, in their order.
+        """
+        numbers = self._numbers
+        lists: list[bytes] = []
+        nodes: list[tuple[Any, ...]] = []
+        size = 0
+        for path in paths:
+            data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node_of(path)
+            number = numbers.get(acl)
+            if number is None:
+                number = numbers[acl] = len(numbers)
+                lists.append(encode_acl(acl))
+            nodes.append((
+                path, data, number, czxid, ctime, mzxid - czxid, pzxid - czxid, mtime - ctime,
+                version, cversion, aversion, owner,
+            ))  # fmt: skip
+            size += len(path) + (0 if data is None else len(data))
+            if size >= CHUNK_BYTES:
+                break
+        self._count += len(nodes)
+        packed: bytes = self._pack((lists, nodes))
+        return packed, len(nodes)
 
     def tail(self, digest: int) -> bytes:
-        assert not self._nodes, "the last nodes were not taken"
         packed: bytes = self._pack((self._count, digest))
         return packed
 
@@ -114,13 +113,9 @@ class StoreSnapshot:
             paths = self.paths
             paths.reverse()
             while paths:
-                count = 0
-                for path in paths[: -CHUNK_NODES - 1 : -1]:
-                    count += 1
-                    if packer.add(path, self._at_first(path)):
-                        break
+                packed, count = packer.nodes(paths[: -CHUNK_NODES - 1 : -1], self._at_first)
                 del paths[-count:]
-                yield packer.take()
+                yield packed
             yield packer.tail(self._digest)
         finally:
             self.done = True

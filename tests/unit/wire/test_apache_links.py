@@ -130,6 +130,15 @@ def test_up_to_date_waits_until_the_history_is_committed() -> None:
     assert link.encode(Commit(make(5, 4))) == b""
 
 
+def test_up_to_date_waits_for_the_common_zxid() -> None:
+    """The learner has a proposal of an earlier link that is not committed yet, and would serve it."""
+    link = Pair().leader
+    link.encode(Diff(make(5, 4)))
+    link.encode(NewLeader(EPOCH, ENSEMBLE))
+    assert link.encode(UpToDate(make(5, 3))) == b""
+    assert packets(link.encode(Commit(make(5, 4)))) == [("UP_TO_DATE", -1)]
+
+
 def test_a_trunc_before_a_snapshot_is_left_out() -> None:
     link = Pair().leader
     assert link.encode(Trunc(make(4, 5))) == b""

@@ -14,6 +14,7 @@ from zab.store import transactions
 from zab.store.acl import OPEN, READ_ONLY, Acl
 from zab.store.operations import Op
 from zab.store.store import Store
+from zab.store.store_snapshot import CHUNK_BYTES
 from zab.wire.apache.snapshot_stream import RECORD_BYTES_MAX, SIGNATURE, SnapshotStream, encode_state
 from zab.wire.disk_snapshot import OPEN_KEY, FileNode, state_parts
 from zab.wire.disk_store import NOBODY
@@ -86,6 +87,13 @@ def test_a_node_with_an_acl_that_was_added_later_is_closed_until_then() -> None:
 def test_nodes_that_always_exist_are_added() -> None:
     store, _ = received(state())
     assert set(store.tree.nodes) == {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}
+
+
+@pytest.mark.parametrize("less", range(-3, 30))
+def test_a_chunk_may_be_nearly_full_when_the_nodes_end(less: int) -> None:
+    data = bytes(CHUNK_BYTES - less)
+    store, _ = received(state(FileNode("/a", data, OPEN_KEY, STAT)))
+    assert store.tree.nodes["/a"][0] == data
 
 
 @given(st.lists(values.NODES, max_size=5), st.integers(1, 60))

@@ -5,8 +5,10 @@ The counterpart of `link_to_leader`, where the differences of the protocols are 
 - **Nothing before NEWLEADER stays open.** A learner of ZooKeeper makes durable, before it acknowledges NEWLEADER, only
   what a COMMIT follows. The core counts its acknowledgement for everything before NEWLEADER. So a COMMIT follows each
   PROPOSAL there, also that of a proposal which is not decided yet. This is sound as long as the learner does not serve:
-  UPTODATE is held back until all of it is committed. If the leader is lost before, the learner has the proposals in its
-  log, as any follower could have.
+  UPTODATE is held back until all of it is committed, also the common zxid. If the leader is lost before, the learner
+  has the proposals in its log, as any follower could have. But after SNAP or TRUNC it also has them in a snapshot, from
+  which no TRUNC removes them. So a leader must send such a learner only decided proposals before NEWLEADER, and the
+  open ones after it: see decision 19.
 - **One op.** A learner of ZooKeeper expects exactly one of DIFF, TRUNC and SNAP. The core may send TRUNC before a
   snapshot, so that the learner can veto; that one is left out. So is the second DIFF, which only brings a digest.
 - **Commits one by one**, each exactly once and in the order of the proposals. `Commit` covers all up to its zxid.
@@ -96,7 +98,7 @@ class LinkToLearner:
         self._cut: Zxid | None = None
         """A TRUNC that is not sent yet, because a snapshot may follow; None without one."""
         self._history_end = NOTHING
-        """The last proposal before NEWLEADER."""
+        """The end of the learner's history at NEWLEADER: the last proposal before it, or the common zxid."""
         self._committed = NOTHING
         """Everything up to here is committed. Only grows."""
         self._open: deque[Zxid] = deque()
@@ -236,6 +238,7 @@ class LinkToLearner:
         if self._op_sent or self._cut is not None:
             return self._pending_cut()
         self._op_sent = True
+        self._history_end = zxid
         return encode_packet(QuorumPacket(kind, zxid))
 
     def _pending_cut(self) -> bytes:

@@ -22,15 +22,17 @@ from zab.core.zxid import Zxid
 from zab.store.acl import OPEN, Acl, AclEntry, intern
 from zab.store.digest import digest_of
 from zab.store.paths import ROOT, is_valid
-from zab.store.store_snapshot import VERSION, ChunkPacker
+from zab.store.store_snapshot import CHUNK_BYTES, CHUNK_NODES, VERSION, ChunkPacker
 from zab.store.tree import Tree
 from zab.store.znode import Znode
 from zab.wire.client.acl_codec import decode_acl
-from zab.wire.disk_snapshot import CHUNK_BYTES, OPEN_KEY, FileNode, decode_node, state_parts
+from zab.wire.disk_snapshot import OPEN_KEY, FileNode, decode_node, state_parts
 from zab.wire.disk_store import NO_SERVER, NOBODY, departing_state
 from zab.wire.jute import INT, STRUCT_ERRORS, text
 
 SIGNATURE: Final = text("BenWasHere")
+PIECE_BYTES: Final = 1 << 16
+"""The approximate size of the pieces of `encode_state`."""
 RECORD_BYTES_MAX: Final = 4 << 20
 """The default for the largest node."""
 ACL_ENTRIES_MAX: Final = 1 << 16
@@ -74,6 +76,12 @@ class SnapshotStream:
         """The number of the current ACL."""
         self._entries: list[AclEntry] = []
         self._packer = ChunkPacker()
+        self._paths: list[str] = []
+        """The paths of the nodes of the chunk that is being made."""
+        self._nodes: list[Znode] = []
+        """These nodes, in the same order."""
+        self._nodes_size = 0
+        """The size of their paths and data."""
         self._digest = 0
         self._missing = dict(Tree().nodes)
         """The nodes that every state of ours has, and that have not arrived."""
@@ -163,7 +171,9 @@ class SnapshotStream:
         except (DamagedError, *STRUCT_ERRORS) as error:
             raise WireError(f"a snapshot has an invalid node: {error}") from error
         assert node is not None
-        return self._packer.take() if self._add(*self._translated(node)) else None
+        self._add(*self._translated(node))
+        full = self._nodes_size >= CHUNK_BYTES or len(self._nodes) >= CHUNK_NODES
+        return self._chunk() if full else None
 
     def _translated(self, node: FileNode) -> tuple[str, Znode]:
         path = node.path or ROOT
@@ -175,23 +185,39 @@ class SnapshotStream:
         czxid, mzxid, ctime, mtime, version, cversion, aversion, owner = head
         return path, (node.data, acl, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, 0)
 
-    def _add(self, path: str, node: Znode) -> bool:
-        """Add a node to the chunk. Return whether the chunk is complete."""
+    def _add(self, path: str, node: Znode) -> None:
         self._missing.pop(path, None)
         self._digest += digest_of(path, node)
-        return self._packer.add(path, node)
+        self._paths.append(path)
+        self._nodes.append(node)
+        self._nodes_size += len(path) + len(node[0] or b"")
 
-    def _finish(self) -> bytes:
+    def _chunk(self) -> bytes | None:
+        """Return the chunk of the nodes that are held, or None if there are none."""
+        if not self._paths:
+            return None
+        paths, nodes = self._paths, iter(self._nodes)
+        self._paths, self._nodes, self._nodes_size = [], [], 0
+        packed, count = self._packer.nodes(paths, lambda path: next(nodes))
+        assert count == len(paths), "only the last node may make a chunk complete"
+        return packed
+
+    def _finish(self) -> bytes | None:
         """Read the signature, and return the chunk with the last nodes."""
         signature = self._take(len(SIGNATURE))
         if signature != SIGNATURE:
             raise WireError(f"a snapshot ends with {signature!r}, not with its signature")
         if self._is_first:
             raise WireError("a snapshot has no nodes")
+        self._step = self._finish_missing
+        return self._chunk()
+
+    def _finish_missing(self) -> bytes | None:
+        """Return a chunk with the nodes that every state has and that did not arrive, if there are any."""
         for path, node in list(self._missing.items()):
             self._add(path, node)
         self._step = self._read_tail
-        return self._packer.take()
+        return self._chunk()
 
     def _read_tail(self) -> bytes:
         self.rest = bytes(self._held[self._at :])
@@ -247,7 +273,7 @@ def encode_state(again: Callable[[], Iterable[bytes]]) -> Iterator[bytes]:
     held = bytearray()
     for part in state_parts(state.sessions, state.acls, state.nodes):
         held += part
-        if len(held) >= CHUNK_BYTES:
+        if len(held) >= PIECE_BYTES:
             yield bytes(held)
             held.clear()
     yield bytes(held)
