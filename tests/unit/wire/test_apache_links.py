@@ -361,6 +361,7 @@ def test_a_promise_that_does_not_count_names_the_epoch_of_the_last_transaction()
         (QuorumPacket(PacketType.NEW_LEADER, make(5, 0), b"version=0"), "NEW_LEADER in phase PROMISED"),
         (QuorumPacket(PacketType.SYNC, 0), "SYNC in phase PROMISED"),
         (QuorumPacket(PacketType.TRUNC, -7), "no zxid"),
+        (QuorumPacket(PacketType.TRUNC, -1), "without a zxid"),
         (QuorumPacket(PacketType.SNAP, -1), "without a zxid"),
     ],
 )
@@ -399,6 +400,13 @@ def test_a_learner_that_breaks_the_protocol(sent: list[QuorumPacket], why: str) 
 def test_a_learner_that_breaks_the_protocol_later(packet: QuorumPacket, why: str) -> None:
     with pytest.raises(WireError, match=why):
         Pair().leader.feed(encode_packet(packet))
+
+
+def test_an_ack_must_have_a_zxid() -> None:
+    pair = Pair()
+    pair.to_broadcast()
+    with pytest.raises(WireError, match="without a zxid"):
+        pair.leader.feed(encode_packet(QuorumPacket(PacketType.ACK, -1)))
 
 
 def test_the_first_ack_must_be_that_of_newleader() -> None:

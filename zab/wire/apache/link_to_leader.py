@@ -204,14 +204,12 @@ class LinkToLeader:
         self._emit(Diff(self._last))
 
     def _on_trunc(self, packet: QuorumPacket) -> None:
-        common = bodies.position_of(packet)
+        common = bodies.known_position_of(packet)
         self._begin_history(packet, common)
         self._emit(Trunc(common))
 
     def _on_snap(self, packet: QuorumPacket) -> None:
-        zxid = bodies.position_of(packet)
-        if zxid == UNKNOWN:
-            raise WireError("SNAP without a zxid")
+        zxid = bodies.known_position_of(packet)
         self._begin_history(packet, zxid)
         self._emit(SnapBegin(zxid, SNAPSHOT_DIGEST))
         self._stream = SnapshotStream(zxid, self._bytes_max)

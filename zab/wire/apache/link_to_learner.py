@@ -156,7 +156,7 @@ class LinkToLearner:
                 raise WireError(f"ACK of {packet.zxid:#x} before that of NEWLEADER")
             self._adopted = True
             return [AckNewLeader(self._epoch)]
-        zxid = bodies.position_of(packet)
+        zxid = bodies.known_position_of(packet)
         return [Ack(zxid)] if counter_of(zxid) else []
 
     def _on_ping(self, packet: QuorumPacket) -> list[FromLearner]:

@@ -90,6 +90,14 @@ def position_of(packet: QuorumPacket) -> Zxid:
     return Zxid(packet.zxid)
 
 
+def known_position_of(packet: QuorumPacket) -> Zxid:
+    """Return the end of a history that is known, or raise `WireError`."""
+    zxid = position_of(packet)
+    if zxid == UNKNOWN:
+        raise WireError(f"{packet.type.name} without a zxid")
+    return zxid
+
+
 def epoch_in(packet: QuorumPacket) -> Epoch:
     """Return the epoch of a packet whose zxid is the beginning of an epoch, or raise `WireError`."""
     if not 0 <= packet.zxid <= ZXID_MAX or counter_of(Zxid(packet.zxid)):
