@@ -27,6 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from kraft_controller.core.broker_epoch import NO_EPOCH
     from kraft_controller.core.broker_request_batch import CommandSink
     from kraft_controller.core.cluster_health import Health, health
     from kraft_controller.core.command_handler import ControllerCommandHandler
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     )
     from kraft_controller.runtime.operator_port import OperatorPort, controller_health
     from kraft_controller.runtime.registration import (
-        NO_EPOCH,
         BrokerIdTaken,
         Registration,
         RegistrationSettings,
@@ -91,8 +91,9 @@ _WHERE: Final = {
     "core.names": ("BrokerEpoch", "BrokerId", "ControllerEpoch", "LeaderEpoch", "TopicId", "TopicPartition", "Version"),
     "core.state": ("Assignment", "Broker", "Endpoint", "PartitionState", "Topic"),
     # a broker's registration in the store
+    "core.broker_epoch": ("NO_EPOCH",),
     "runtime.registration": (
-        "NO_EPOCH", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id", "prepare",
+        "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id", "prepare",
     ),
     "wire.broker_identity": ("WrongIdentity",),
     "runtime.meta_properties": (

@@ -18,7 +18,9 @@ class Model(Protocol):
     `step` may raise `zab.Refused` in the cases in which `prepare` of the machine does.
     """
 
-    def initial(self) -> Any: ...
+    def initial(self) -> Any:
+        """Return the state before the first request."""
+        ...
 
     def step(self, state: Any, request: bytes) -> tuple[Any, Any]:
         """Return the next state and the result."""

@@ -53,6 +53,15 @@ class Unknown:
 
 @frozen
 class Report:
+    """The outcome of a search for failures. `str` gives it as text.
+
+    machine  the name of the tested class or program
+    runs     the number of runs
+    seconds  the duration of the search
+    notes    remarks on the search, as sentences
+    unknown  the runs that exceeded their budget
+    """
+
     machine: str
     runs: int
     requests: int

@@ -14,7 +14,15 @@ from kraft_controller.core.transitions import ReplicaPhase
 @frozen
 class Health:
     """Counts at one moment. The counts of partitions leave out topics that are being deleted, except `led_by` and
-    `held_by`."""
+    `held_by`.
+
+    brokers             registered brokers
+    topics              topics, with those that are being deleted
+    partitions          all partitions
+    under_replicated    partitions with fewer live in-sync replicas than replicas
+    replicas_to_delete  replicas whose deletion has begun
+    led_by, held_by     the partitions that each broker leads, and the replicas on it
+    """
 
     brokers: int = 0
     leaving: int = 0

@@ -31,7 +31,13 @@ EPOCH_OF_DELETION: Final = LeaderEpoch(-2)
 
 @frozen
 class Role:
-    """The state of one partition: leader, ISR and replicas."""
+    """The state of one partition: leader, ISR and replicas.
+
+    where       the partition
+    topic_id    None if the topic has none
+    state       its leader and ISR
+    assignment  its replicas
+    """
 
     where: TopicPartition
     topic_id: TopicId | None
@@ -43,7 +49,10 @@ class Role:
 
 @frozen
 class Stop:
-    """The order to stop one replica, and with `delete` to delete its log."""
+    """The order to stop the replica of the partition `where`, and with `delete` to delete its log.
+
+    leader_epoch  the leader epoch of the decision; a receiver with a newer one refuses the order
+    """
 
     where: TopicPartition
     leader_epoch: LeaderEpoch
@@ -52,6 +61,14 @@ class Stop:
 
 @frozen
 class LeaderAndIsr:
+    """The command to lead or follow partitions.
+
+    controller        the broker that sends the command, as the controller
+    controller_epoch  its controller epoch
+    broker_epoch      the epoch of the receiver's registration; the receiver refuses a command for an older one
+    roles             the state of each partition
+    """
+
     controller: BrokerId
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch
@@ -64,6 +81,13 @@ class LeaderAndIsr:
 
 @frozen
 class UpdateMetadata:
+    """The command to remember the state of the cluster, for the answers to clients.
+
+    controller        the broker that sends the command, as the controller
+    controller_epoch  its controller epoch
+    broker_epoch      the epoch of the receiver's registration; the receiver refuses a command for an older one
+    """
+
     controller: BrokerId
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch
@@ -77,6 +101,14 @@ class UpdateMetadata:
 
 @frozen
 class StopReplica:
+    """The command to stop replicas.
+
+    controller        the broker that sends the command, as the controller
+    controller_epoch  its controller epoch
+    broker_epoch      the epoch of the receiver's registration; the receiver refuses a command for an older one
+    stops             one order for each replica
+    """
+
     controller: BrokerId
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch

@@ -23,6 +23,8 @@ Replica: TypeAlias = tuple[TopicPartition, BrokerId]
 
 @frozen
 class ControllerSettings:
+    """Settings of the cluster that the controller takes from the broker's file."""
+
     unclean_election: bool = False
     """`unclean.leader.election.enable` of the broker's file."""
     deletion: bool = True

@@ -144,12 +144,19 @@ class CommandQueueOverflowed:
 
 @frozen
 class ControlledShutdownRequested:
+    """The request of a `broker`, with the `epoch` of its registration, to move its leaderships to other brokers."""
+
     broker: BrokerId
     epoch: BrokerEpoch
 
 
 @frozen
 class AlterPartitionRequested:
+    """A leader's request for changes of ISRs: the id and broker epoch of its `broker`, and the `changes`.
+
+    epoch  the epoch of the broker's registration
+    """
+
     broker: BrokerId
     epoch: BrokerEpoch
     changes: tuple[IsrChange, ...]
@@ -157,12 +164,16 @@ class AlterPartitionRequested:
 
 @frozen
 class ElectLeadersRequested:
+    """A request to elect the preferred leaders of `partitions`, or with `unclean` any live replica as leader."""
+
     partitions: tuple[TopicPartition, ...]
     unclean: bool = False
 
 
 @frozen
 class AlterReassignmentsRequested:
+    """A request to start or cancel reassignments."""
+
     wanted: Mapping[TopicPartition, Sequence[BrokerId] | None]
     """The target replicas by partition; None cancels the reassignment."""
 

@@ -6,6 +6,7 @@ import re
 from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
+"""The number of a broker: `broker.id` or `node.id` of its file."""
 ControllerEpoch = NewType("ControllerEpoch", int)
 """Counts controller elections. Brokers refuse commands with an epoch older than the newest that they know."""
 BrokerEpoch = NewType("BrokerEpoch", int)
@@ -35,6 +36,8 @@ _DIGITS: Final = re.compile(r"[0-9]{1,19}")
 
 
 class TopicPartition(NamedTuple):
+    """One partition: the name of its `topic`, and its number `partition`, from 0."""
+
     topic: str
     partition: int
 

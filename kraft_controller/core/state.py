@@ -12,6 +12,8 @@ from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, 
 
 @frozen
 class Endpoint:
+    """The address of a broker's listener: `host` and `port`."""
+
     listener: str
     """The listener's name, which `Broker.protocols` maps to a security protocol."""
     host: str
@@ -20,6 +22,15 @@ class Endpoint:
 
 @frozen
 class Broker:
+    """The registration of a broker.
+
+    id         its number
+    epoch      the zxid that created the registration; `NO_EPOCH` before
+    endpoints  the addresses of its listeners
+    rack       the place of the broker, which replicas of one partition should not share; None: unknown
+    features   the least and greatest version of each feature, by name
+    """
+
     id: BrokerId
     epoch: BrokerEpoch
     endpoints: tuple[Endpoint, ...]
@@ -49,7 +60,14 @@ class Recovery(IntEnum):
 
 @frozen
 class PartitionState:
-    """Leader and in-sync replicas (LeaderAndIsr in Apache Kafka)."""
+    """Leader and in-sync replicas (LeaderAndIsr in Apache Kafka).
+
+    leader            -1 without a leader
+    isr               the in-sync replicas
+    leader_epoch      the number of decisions of controllers about this partition
+    controller_epoch  the epoch of the controller that wrote the state
+    recovery          whether the leader still recovers from an unclean election
+    """
 
     leader: BrokerId
     isr: tuple[BrokerId, ...]
@@ -86,6 +104,9 @@ class Assignment:
     """The replicas of a partition, as broker ids. The first one is the preferred leader.
 
     During a reassignment, `replicas` contains the target replicas first, then the other former ones.
+
+    adding    the replicas that the reassignment adds
+    removing  the replicas that it removes at its end
     """
 
     replicas: tuple[BrokerId, ...]
@@ -96,6 +117,7 @@ class Assignment:
 
     @property
     def moving(self) -> bool:
+        """True during a reassignment."""
         return bool(self.adding or self.removing)
 
     @property
@@ -109,6 +131,7 @@ class Assignment:
 
     @property
     def target(self) -> tuple[BrokerId, ...]:
+        """The replicas after the reassignment; outside of one, all replicas."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     def to(self, target: tuple[BrokerId, ...]) -> Assignment:
@@ -129,6 +152,13 @@ class Assignment:
 
 @frozen
 class Topic:
+    """A topic as its node in the store describes it.
+
+    name        its name
+    id          None if the topic was created without one
+    partitions  the replicas of each partition, by number
+    """
+
     name: str
     id: TopicId | None
     partitions: Mapping[int, Assignment]

@@ -49,6 +49,8 @@ Dial: TypeAlias = Callable[[Endpoint, ssl.SSLContext | None], Awaitable[trio.abc
 
 @frozen
 class ConnectionSettings:
+    """Times and bounds of the connections on which a controller sends commands; `tls` encrypts them."""
+
     backoff_s: float = 0.1
     """The pause between a failed attempt to send a command and the next attempt."""
     connect_s: float = 5.0
@@ -171,17 +173,21 @@ class CommandConnections:
         self._nursery: trio.Nursery
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the tasks of all connections until cancelled."""
         async with trio.open_nursery() as self._nursery:
             task_status.started()
             await trio.sleep_forever()
 
     def update_brokers(self, brokers: Mapping[BrokerId, Broker]) -> None:
+        """Open a queue for each registration without one, and drop the queues of former registrations."""
         self._channel.update_brokers(brokers)
 
     def send(self, to: BrokerId, command: Command) -> None:
+        """Add a command to the queue of a broker. It is dropped unless it is for the broker's present registration."""
         self._channel.send(to, command)
 
     def close(self) -> None:
+        """Drop all queues, so that none of their commands is sent any more."""
         self._channel.close()
 
     def waiting(self) -> dict[BrokerId, int]:
@@ -189,6 +195,7 @@ class CommandConnections:
         return self._channel.waiting()
 
     def queues(self) -> list[BrokerCommandQueue]:
+        """Return the open queues, for metrics."""
         return self._channel.queues()
 
     def _opened(self, queue: BrokerCommandQueue) -> None:

@@ -43,6 +43,8 @@ logger: Final = logging.getLogger("kraft_controller")
 
 @frozen
 class Pace:
+    """Times of a controller, in seconds."""
+
     first_balance_s: float = 5.0
     """The time from the election of this controller to its first automatic balancing of leaders."""
     balance_s: float | None = 300.0
@@ -59,7 +61,7 @@ class Pace:
 
 @frozen
 class ControllerEnvironment:
-    """The sources of random numbers and wall-clock time."""
+    """The sources of wall-clock time, `wall_ms`, and of random numbers, `random_bytes`."""
 
     wall_ms: Callable[[], int]
     random_bytes: Callable[[int], bytes]

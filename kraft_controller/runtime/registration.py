@@ -43,6 +43,8 @@ class AddressTaken(BrokerIdTaken):
 
 @frozen
 class RegistrationSettings:
+    """Times of a registration, in seconds."""
+
     taken_s: float = 60.0
     """The longest wait for another registration to disappear: that of a killed process lasts until its session
     expires."""
@@ -89,6 +91,7 @@ class Registration:
 
     @property
     def epoch(self) -> BrokerEpoch:
+        """The epoch of the newest registration; `NO_EPOCH` before the first one."""
         return self.broker.epoch
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -65,31 +66,37 @@ def groups(root: Path, package: str) -> list[Group]:
 
 def summaries(root: Path, package: str) -> dict[str, str]:
     """Return the first line of the docstring of every public name that has one."""
-    homes = {
-        alias.asname or alias.name: node.module
-        for node in ast.walk(ast.parse(source_of(root, package).read_text()))
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
+    return {
+        name: re.split(r"\n\s*\n", docstring)[0].replace("\n", " ")
+        for group in groups(root, package)
+        for name in group.names
+        if (docstring := docstring_of(root, package, name))
     }
-    found = {}
-    for group in groups(root, package):
-        for name in group.names:
-            docstring = _docstring(root, homes.get(name, package), name)
-            if docstring:
-                found[name] = re.split(r"\n\s*\n", docstring)[0].replace("\n", " ")
-    return found
 
 
-def _docstring(root: Path, module: str, name: str) -> str | None:
-    body = ast.parse(source_of(root, module).read_text()).body
-    for node, below in zip(body, [*body[1:], None], strict=True):
+def docstring_of(root: Path, module: str, name: str) -> str | None:
+    """Return the docstring of a class, function, constant or type. An imported name has that of its home."""
+    tree = ast.parse(source_of(root, module).read_text())
+    for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
             return ast.get_docstring(node)
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
-            if ast.unparse(target) == name and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-                return str(below.value.value)
-    return None
+    for imported in ast.walk(tree):  # also below `if TYPE_CHECKING`
+        if isinstance(imported, ast.ImportFrom) and imported.module:
+            for alias in imported.names:
+                if name == (alias.asname or alias.name):
+                    return docstring_of(root, imported.module, alias.name)
+    return attribute_docstrings(tree.body).get(name)
+
+
+def attribute_docstrings(body: list[ast.stmt]) -> dict[str, str]:
+    """Return the docstrings of the attributes that the body of a module or class assigns or declares."""
+    return {
+        ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0]): str(below.value.value)
+        for node, below in pairwise(body)
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+    }
 
 
 def api_pages(root: Path) -> tuple[dict[str, str], list[Entry]]:

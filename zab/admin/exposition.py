@@ -24,6 +24,10 @@ class MetricSample:
     """One value of the metric `name`. In a summary, `suffix` is `_sum` for the sum and `_count` for the count.
 
     A `value` of None adds no value, but makes the metric appear with its description and type.
+
+    kind    the type: counter, gauge or summary
+    about   the description
+    labels  the labels of the value, by name
     """
 
     name: str

@@ -32,7 +32,16 @@ class Role(Enum):
 
 @frozen
 class Server:
-    """One `server.N=host:quorumPort:electionPort[:role][;[clientHost:]clientPort]` line."""
+    """One `server.N=host:quorumPort:electionPort[:role][;[clientHost:]clientPort]` line.
+
+    id             N
+    host           the name or address that other servers dial
+    quorum_port    where it listens for learners while it leads
+    election_port  where it listens for votes
+    role           whether it votes
+    client_host    the address of its client port; None: all addresses
+    client_port    None: not in the line
+    """
 
     id: ServerId
     host: str
@@ -138,6 +147,10 @@ class Ensemble:
     `version` is the zxid of the change that made the membership, a zxid with counter 0 if no change made it, or NOTHING
     if it has no version yet. The first leader replaces NOTHING by the zxid with counter 0 of its epoch, unless a change
     of the membership is already logged. The constructor raises ConfigError unless the parts are valid.
+
+    servers  all members, by ascending id
+    groups   a quorum needs a majority of the weight in a majority of these groups; empty: a majority of all voters
+    weights  the weights that differ from 1, by server
     """
 
     servers: tuple[Server, ...] = field(converter=_by_ascending_id)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Final, NewType, TypeAlias
 
 ServerId = NewType("ServerId", int)
+"""The number of a server: N in `server.N=...`."""
 Epoch = NewType("Epoch", int)
 Zxid = NewType("Zxid", int)
+"""The place of a transaction in the history: its epoch in the high 32 bits, a counter in the low 32."""
 Millis: TypeAlias = int
 Ticket: TypeAlias = int
 

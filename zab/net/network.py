@@ -34,6 +34,10 @@ class Network(Protocol):
 class TlsConfig:
     """TLS between servers, with certificates at both ends, each signed by `ca`. The files are in PEM format.
 
+    cert  the certificate of this server, and the chain to its authority
+    key   the key of this server
+    ca    the authorities that may sign the certificates of servers
+
     With `check_hostname` a certificate must also name the host of its server. A dialling server checks for the host
     that it dialled, and an accepting server for the host of the member that the other end claims to be. Without this
     check, every holder of a certificate signed by `ca` may pose as any server: `ca` must sign for servers only.

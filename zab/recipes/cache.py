@@ -36,6 +36,9 @@ class Cached:
 
     Changes of its ACL and of its list of children cause no read, so `aversion`, `num_children`, `cversion` and `pzxid`
     may be outdated.
+
+    data  None if the node was created without data
+    stat  the node's metadata at that read
     """
 
     data: bytes | None

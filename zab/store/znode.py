@@ -69,6 +69,13 @@ class Stat(NamedTuple):
     """The stat that clients receive; the fields are in the protocol's order.
 
     `cversion` counts the creations and deletions of children, as clients expect, though only creations are stored.
+
+    czxid, mzxid, pzxid  the zxids that created the node, last set its data, and last created or deleted a child
+    ctime, mtime         the times of its creation and of the last set, in ms since 1970
+    version, aversion    the numbers of changes of its data and of its ACL
+    ephemeral_owner      the session of an ephemeral node; for a container or a node with a TTL, a number that says so
+    data_length          bytes of data
+    num_children         the number of its children
     """
 
     czxid: int

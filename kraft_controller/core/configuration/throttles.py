@@ -58,6 +58,7 @@ class Throttles:
 
     @property
     def followed_topics(self) -> Collection[str]:
+        """The topics with throttled replicas while this broker follows."""
         return self._following.keys()
 
     def leader_rate(self) -> int | None:
@@ -66,12 +67,15 @@ class Throttles:
         return self._rate(LEADER_RATE)
 
     def follower_rate(self) -> int | None:
+        """Return the total bytes a second that this broker may fetch of throttled partitions; None: unlimited."""
         return self._rate(FOLLOWER_RATE)
 
     def slows_leader(self, where: TopicPartition) -> bool:
+        """Return whether the rate limits fetches from this broker as the leader of the partition."""
         return _among(self._leading, where)
 
     def slows_follower(self, where: TopicPartition) -> bool:
+        """Return whether the rate limits fetches by this broker as a follower of the partition."""
         return _among(self._following, where)
 
     def _rate(self, key: str) -> int | None:

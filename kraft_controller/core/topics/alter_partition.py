@@ -33,6 +33,8 @@ class AlterPartitionError(Enum):
 
 @frozen
 class IsrMember:
+    """One member of a requested ISR, by its broker's `id`."""
+
     id: BrokerId
     epoch: BrokerEpoch = BrokerEpoch(-1)
     """The broker epoch under which the member fetches from the leader; -1 matches any (KIP-903)."""
@@ -40,7 +42,14 @@ class IsrMember:
 
 @frozen
 class IsrChange:
-    """The ISR that a leader requests, with the leader epoch and version of the state on which the request is based."""
+    """The ISR that a leader requests, with the leader epoch and version of the state on which the request is based.
+
+    where         the partition
+    leader_epoch  the leader epoch of that state
+    version       its version, the partition epoch
+    isr           the requested ISR
+    recovery      whether the leader has recovered from an unclean election
+    """
 
     where: TopicPartition
     leader_epoch: LeaderEpoch
@@ -51,6 +60,8 @@ class IsrChange:
 
 @frozen
 class IsrChangeResult:
+    """The outcome of an `IsrChange`; `error` is `NONE` if the controller has written it."""
+
     error: AlterPartitionError
     state: PartitionState | None = None
     """The current state, if there is no error."""

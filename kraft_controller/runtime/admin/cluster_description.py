@@ -45,7 +45,12 @@ class Acting:
 
 @frozen
 class ClusterDescription:
-    """Brokers, topics and partitions, at about the same time."""
+    """Brokers, topics and partitions, at about the same time.
+
+    brokers  the registered brokers, by id
+    topics   the topics, by name
+    states   leader and ISR of each partition that has them
+    """
 
     brokers: Mapping[BrokerId, Registered]
     topics: Mapping[str, Topic]
@@ -58,10 +63,12 @@ class ClusterDescription:
     """Descriptions of nodes that cannot be parsed."""
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[TopicPartition]:
+        """Return the partitions of these topics, or of all."""
         names = self.topics if topics is None else topics
         return [TopicPartition(name, number) for name in names for number in sorted(self.topics[name].partitions)]
 
     def assignment(self, where: TopicPartition) -> Assignment:
+        """Return the replicas of a partition."""
         return self.topics[where.topic].partitions[where.partition]
 
     def isr(self, where: TopicPartition) -> tuple[BrokerId, ...]:
@@ -76,6 +83,7 @@ class ClusterDescription:
         return None if state is None or state.leader not in self.brokers else state.leader
 
     def min_isr(self, where: TopicPartition, default: int) -> int:
+        """Return the topic's own `min.insync.replicas`, or `default`, the value of the brokers."""
         known = decimal(self.configs.get(where.topic, {}).get("min.insync.replicas", ""))
         return default if known is None else known
 
@@ -96,9 +104,11 @@ class ClusterDescription:
         return f"waits for broker {named}" if len(away) == 1 else f"waits for brokers {named}"
 
     def led_by(self, broker: BrokerId) -> list[TopicPartition]:
+        """Return the partitions that a broker leads."""
         return [where for where in self.partitions() if self.leader(where) == broker]
 
     def on(self, broker: BrokerId) -> list[TopicPartition]:
+        """Return the partitions with a replica on a broker."""
         return [where for where in self.partitions() if broker in self.assignment(where).replicas]
 
 

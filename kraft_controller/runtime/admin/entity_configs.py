@@ -32,7 +32,7 @@ class NoSuchEntity(ValueError):
 
 @frozen
 class Entity:
-    """A configured entity: `topics/t`, `brokers/1`, `brokers/<default>`, `users/u/clients/c`."""
+    """A configured entity, by its `path`: `topics/t`, `brokers/1`, `brokers/<default>`, `users/u/clients/c`."""
 
     path: str
 
@@ -48,6 +48,7 @@ class Entity:
 
     @property
     def kind(self) -> str:
+        """The type: `topics`, `brokers`, `users` or `clients`; `clients` also for a user's client."""
         return "clients" if "/clients/" in self.path else self.path.partition("/")[0]
 
     @property
@@ -59,6 +60,7 @@ class Entity:
 
     @property
     def node(self) -> str:
+        """The path of the node with the configuration."""
         return f"/config/{self.path}"
 
 

@@ -40,6 +40,9 @@ class StoreFile:
 
     The file's content determines its format; `type` is only checked to be one of these, in upper or lower case. All
     methods raise `ConfigError`, which names the file, if it cannot be used.
+
+    path      the file
+    password  decrypts the key, or the whole file; None: nothing is encrypted
     """
 
     path: str

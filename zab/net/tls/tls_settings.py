@@ -47,6 +47,7 @@ class TlsPortSettings:
     reverse_lookup      also accept a client's certificate that names the host name of the client's address in DNS
     verify_server_host  whether the certificate of a dialled peer must name its host
     crl                 check certificates against the revocation lists in `crl_file` and in a trust store in PEM format
+    crl_file            a file of revocation lists in PEM format
     unify               whether the plain port also accepts clients that speak TLS
     detection_ms        how long a client may take to send its first byte, which shows whether it speaks TLS
     handshake_ms        how long the handshake of a client may take

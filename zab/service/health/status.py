@@ -13,7 +13,12 @@ from zab.core.zxid import Epoch, Millis, ServerId, Zxid
 
 @frozen
 class RoleChange:
-    """The role of a member from one change to the next."""
+    """The role of a member from one change to the next.
+
+    state   whether it is in an election, follows, leads or observes
+    epoch   the epoch of the leader; in an election the last one
+    leader  None without a leader
+    """
 
     state: State
     epoch: Epoch
@@ -108,7 +113,20 @@ class DiskStatus:
 
 @frozen
 class Status:
-    """The status of one member."""
+    """The status of one member.
+
+    server          its id
+    role            its phase, epoch and leader
+    ensemble        the active membership
+    pending         a membership that is proposed and not committed; None without one
+    last            the last zxid of its history
+    durable         the last zxid that its disk has stored
+    committed       the last zxid that is known to be committed
+    applied         the last zxid that its state machine has applied
+    links           its links to the leader, or to its learners
+    election_links  the servers with which it can exchange votes
+    counters        counts since its start
+    """
 
     server: ServerId
     role: RoleChange
