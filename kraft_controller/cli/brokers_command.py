@@ -19,7 +19,7 @@ from kraft_controller.runtime.admin.cluster_description import (
 from zab.cli.kit.failures import Failed
 from zab.cli.kit.output import show, show_json
 from zab.cli.kit.verb_group import Arguments
-from zab.core.addresses import bracketed
+from zab.core.addresses import with_port
 
 
 @click.group(cls=StoreVerbs)
@@ -68,7 +68,7 @@ def _row(cluster: ClusterDescription, acting: Acting | None, each: Registered) -
     broker = each.broker
     return {
         "id": broker.id,
-        "endpoints": [f"{one.listener}://{bracketed(one.host)}:{one.port}" for one in broker.endpoints],
+        "endpoints": [f"{one.listener}://{with_port(one.host, one.port)}" for one in broker.endpoints],
         "rack": broker.rack,
         "epoch": broker.epoch,
         "since": datetime.fromtimestamp(each.since_ms / 1000).astimezone().isoformat(" ", "seconds"),

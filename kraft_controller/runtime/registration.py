@@ -24,6 +24,7 @@ from kraft_controller.runtime.meta_properties import known_cluster
 from kraft_controller.wire import znodes
 from kraft_controller.wire.broker_identity import WrongIdentity
 from kraft_controller.wire.znodes import DamagedNode
+from zab.core.addresses import with_port
 
 __all__ = [
     "NO_EPOCH", "AddressTaken", "BrokerIdTaken", "Registration", "RegistrationSettings", "cluster_id", "generated_id",
@@ -261,7 +262,7 @@ class Registration:
         try:
             data, stat = await session.get(self._path)
             other = znodes.read_broker(ident, data, BrokerEpoch(stat.czxid))
-            where = ", ".join(f"{each.listener}://{each.host}:{each.port}" for each in other.endpoints)
+            where = ", ".join(f"{each.listener}://{with_port(each.host, each.port)}" for each in other.endpoints)
         except zab.NoNode:
             return f"broker id {ident} was registered by another session until now"
         except DamagedNode as error:
@@ -287,7 +288,7 @@ def wrong_with(broker: Broker) -> str | None:
         return f"broker {broker.id}: no security protocol for listener {', '.join(unmapped)}"
     for each in broker.endpoints:
         if not each.host or not 0 < each.port < 65_536:
-            return f"broker {broker.id}: {each.listener}://{each.host}:{each.port} is not a reachable address"
+            return f"broker {broker.id}: {each.listener}://{with_port(each.host, each.port)} is not a reachable address"
     return None
 
 

@@ -15,6 +15,7 @@ from zab.cli.kit.failures import report_failures
 from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
 from zab.cli.kit.options import client_tls
 from zab.cli.kit.verb_group import Arguments, params_of
+from zab.core.addresses import with_port
 
 
 @click.command()
@@ -47,7 +48,7 @@ def console(
     log_to_stderr(log_level, log_format)
     arguments = Arguments(**values)
     bootstrap, tls, identity = connection_of(arguments)
-    named = ",".join(f"{host}:{port}" for host, port in bootstrap)
+    named = ",".join(with_port(host, port) for host, port in bootstrap)
     store = store_part(arguments, client_tls(store_tls or None, store_ca, store_cert, store_key, False), [related])
     brokers = BrokerPart(Client(bootstrap, CLIENT, tls, identity), named)
     where = f"Brokers {escape(named)}, store {escape(arguments.connect)}"

@@ -37,6 +37,7 @@ from zab.cli.kit.log_options import format_option, level_option, log_to_stderr
 from zab.cli.kit.signals import stop_on_signal
 from zab.cli.kit.standard_streams import announce
 from zab.console.console_site import run_console
+from zab.core.addresses import with_port
 from zab.core.ready import Settings
 from zab.host.process_tuning import raise_open_files, tune_collector
 from zab.host.watchdog import LoopMonitor
@@ -148,7 +149,7 @@ async def _run(data: Path, layout: Layout, wanted: list[BrokerConfig], settings:
                     port = free_or_any(broker.ports["PLAINTEXT"] + OPERATORS_OFFSET)
                     pages.append(await inner.start(BrokerOperatorPort(broker, AdminSettings(HOST, port)).run))
                 bootstrap = [(HOST, broker.ports["PLAINTEXT"]) for broker in brokers]
-                named = ",".join(f"{host}:{port}" for host, port in bootstrap)
+                named = ",".join(with_port(host, port) for host, port in bootstrap)
                 store = dev_store_part(layout, servers, [related])
                 parts = [store, BrokerPart(Client(bootstrap, CLIENT), named)]
                 console = await inner.start(run_console, parts, *dev_console(layout))

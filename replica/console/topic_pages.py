@@ -15,6 +15,7 @@ from replica.wire.schemas.topic_schemas import DESCRIBE_CONFIGS, DescribeConfigs
 from zab.admin.markup import NONE, member, members, mode, number, pairs, table
 from zab.console.layout import link, page_of, problems, search, section, shown
 from zab.console.page import Page, Refusal, Visit
+from zab.core.addresses import with_port
 
 TOPIC_RESOURCE: Final = 2
 DEFAULT_SOURCE: Final = 5
@@ -43,7 +44,7 @@ class TopicPages:
                 number(holds[each]),
                 number(in_sync[each]) if in_sync[each] == holds[each] else f"<b>{number(in_sync[each])}</b>",
                 shown((live.rack if live else None) or NONE),
-                shown(f"{live.host}:{live.port}") if live else NONE,
+                shown(with_port(live.host, live.port)) if live else NONE,
             )
             rows.append(member("broker", each, live is not None, cells))
         head = ("Broker", "State", "Leads", "Replicas", "In sync", "Rack", "Address")
@@ -61,7 +62,7 @@ class TopicPages:
         role = "gone" if live is None else "controller" if broker == metadata.controller else "alive"
         rows = (
             ("state", role),
-            ("address", NONE if live is None else shown(f"{live.host}:{live.port}")),
+            ("address", NONE if live is None else shown(with_port(live.host, live.port))),
             ("rack", shown((live.rack if live else None) or NONE)),
             ("leads", number(leads[broker])),
             ("replicas", number(holds[broker])),

@@ -9,12 +9,14 @@ import pytest
 import trio
 from attrs import evolve
 
+import zab
 from bench.ports import free_port
 from tests import forkserver
 from tests.integration import apache
 from tests.integration.http_client import get
 from tests.integration.stores import ALL_WORDS, PORTS, stores
 from zab.admin.admin_settings import AdminSettings
+from zab.cli.status.server_queries import membership
 
 ADMIN = (AdminSettings(port=0),)
 
@@ -140,3 +142,16 @@ async def test_page_shows_no_false_warning_after_a_start(tmp_path: Path) -> None
                 assert told["warnings"] == [] or told["health"] == "down"
                 seen.add(told["health"])
                 assert "degraded" not in seen
+
+
+async def test_membership_is_read_at_an_ipv6_address(tmp_path: Path) -> None:
+    ports = free_port(), free_port()
+    text = f"server.1=[::1]:{ports[0]}:{ports[1]};[::1]:{free_port()}"
+    async with zab.open_store(
+        tmp_path, server_id=1, ensemble=zab.Ensemble.parse(text), client_host="::1", client_port=0
+    ) as store:
+        assert store.client_port is not None
+        found = await membership("::1", store.client_port, 20)
+    assert found is not None
+    assert (len(found.addresses), found.voters) == (1, 1)
+    assert found.addresses[0].startswith("[::1]:")

@@ -24,7 +24,7 @@ from zab.console.console_gate import ConsoleGate
 from zab.console.console_site import FORM_BYTES_MAX, run_console
 from zab.console.page import ConsolePart
 from zab.console.store_part import StorePart
-from zab.core.addresses import bracketed, is_loopback
+from zab.core.addresses import is_loopback, with_port
 from zab.core.errors import ConfigError
 
 PORT: Final = 8090
@@ -161,7 +161,7 @@ def serve_console(arguments: Arguments, parts: Sequence[ConsolePart], where: str
         async with trio.open_nursery() as nursery:
             await nursery.start(stop_on_signal, nursery.cancel_scope)
             opened = await nursery.start(run_console, parts, settings, gate, where)
-            announce(f"The console is at http://{bracketed(host)}:{opened}/. Ctrl-C stops it.")
+            announce(f"The console is at http://{with_port(host, opened)}/. Ctrl-C stops it.")
 
     run_in_trio(main)
 

@@ -19,7 +19,7 @@ from zab.cli.zoo_cfg.effective import effective
 from zab.cli.zoo_cfg.plan import ServerPlan, read_plan
 from zab.cli.zoo_cfg.remembered_members import OPTION, differences
 from zab.config.config_source import BadConfig
-from zab.core.addresses import bracketed
+from zab.core.addresses import with_port
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
 from zab.core.zxid import ServerId, show
@@ -159,10 +159,10 @@ async def run(plan: ServerPlan) -> None:
         start = partial(run_server, secure_client_port=plan.secure_port, secure_client_host=plan.secure_host)
         await nursery.start(start, server, plan.client_host, plan.client_port, http)
         if server.ports.client is not None:
-            where = f"{bracketed(plan.client_host or '*')}:{server.ports.client}"
+            where = with_port(plan.client_host or "*", server.ports.client)
             announce(f"server {plan.server_id} listens for clients on {where}")
         if server.ports.secure_client is not None:
-            where = f"{bracketed(plan.secure_host or plan.client_host or '*')}:{server.ports.secure_client}"
+            where = with_port(plan.secure_host or plan.client_host or "*", server.ports.secure_client)
             announce(f"server {plan.server_id} listens for clients on {where}, over TLS")
         nursery.start_soon(announce_readiness, server)
         nursery.start_soon(LoopMonitor(server.member.watchdogs.add("event loop")).run)

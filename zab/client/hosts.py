@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from zab.core.addresses import with_port
 from zab.core.errors import ConfigError
 from zab.store.paths import ROOT, is_valid
 
@@ -41,7 +42,7 @@ def parse_hosts(text: str) -> Hosts:
 
 def shown(host: Host) -> str:
     name, port = host
-    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+    return with_port(name, port)
 
 
 def _host(part: str, text: str) -> Host:

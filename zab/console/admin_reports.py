@@ -10,6 +10,7 @@ import trio
 from attrs import field, frozen
 
 from zab.admin.admin_query import http_get, json_object
+from zab.core.addresses import with_port
 from zab.core.errors import ConfigError
 from zab.runtime.peer_handshake import described
 
@@ -25,7 +26,7 @@ class AdminUrl:
     port: int
 
     def __str__(self) -> str:
-        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/"
+        return f"http://{with_port(self.host, self.port)}/"
 
 
 def admin_url(text: str) -> AdminUrl:

@@ -19,6 +19,7 @@ from zab.console.node_pages import NodePages
 from zab.console.page import Handler, Page, Refusal, Visit
 from zab.console.shared_value import SharedValue
 from zab.console.store_link import StoreLink
+from zab.core.addresses import with_port
 from zab.core.ensemble import Server, parse_server
 from zab.core.errors import ConfigError, OutcomeUnknown, ZabError
 from zab.runtime.admin.status_page import details, election_table, head, member_table, warned
@@ -210,9 +211,9 @@ def _configured(members: Sequence[Server]) -> str:
         (
             link(str(each.id), "/server", id=each.id),
             each.role.value,
-            shown(f"{each.host}:{each.quorum_port}"),
-            shown(f"{each.host}:{each.election_port}"),
-            NONE if each.client_port is None else shown(f"{each.client_host or each.host}:{each.client_port}"),
+            shown(with_port(each.host, each.quorum_port)),
+            shown(with_port(each.host, each.election_port)),
+            NONE if each.client_port is None else shown(with_port(each.client_host or each.host, each.client_port)),
         )
         for each in members
     ]

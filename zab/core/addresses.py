@@ -18,6 +18,11 @@ def bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def with_port(host: str, port: int) -> str:
+    """Return `host:port`, with the brackets that an IPv6 address needs."""
+    return f"{bracketed(host)}:{port}"
+
+
 def is_loopback(host: str) -> bool:
     """Return whether the host is a loopback address or the name `localhost`; False for every other name."""
     address = address_of(host)

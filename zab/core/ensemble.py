@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from zab.core.addresses import bracketed
+from zab.core.addresses import bracketed, with_port
 from zab.core.errors import ConfigError
 from zab.core.zxid import NOTHING, ServerId, Zxid
 
@@ -56,7 +56,7 @@ class Server:
         line = f"server.{self.id}={bracketed(self.host)}:{self.quorum_port}:{self.election_port}:{self.role.value}"
         if self.client_port is None:
             return line
-        return f"{line};{bracketed(self.client_host or '0.0.0.0')}:{self.client_port}"
+        return f"{line};{with_port(self.client_host or '0.0.0.0', self.client_port)}"
 
 
 @frozen
@@ -137,7 +137,7 @@ def shared_addresses(servers: Iterable[Server]) -> Iterator[str]:
         for port in (server.quorum_port, server.election_port):
             other = taken.setdefault((server.host, port), server.id)
             if other != server.id:
-                yield f"servers {other} and {server.id} have the same address, {server.host}:{port}"
+                yield f"servers {other} and {server.id} have the same address, {with_port(server.host, port)}"
 
 
 @frozen(slots=False)

@@ -6,6 +6,7 @@ import errno
 import socket
 from typing import Final
 
+from zab.core.addresses import with_port
 from zab.core.errors import ZabError, present_as
 
 
@@ -36,4 +37,6 @@ def cannot_listen(host: str | None, port: int, what: str, error: OSError) -> Can
             "other servers dial."
         )
     kind = PortTaken if error.errno == errno.EADDRINUSE else CannotListen
-    return kind(f"cannot listen on {host or '*'}:{port} for {what}: {error.strerror or error}. {hint}".rstrip())
+    return kind(
+        f"cannot listen on {with_port(host or '*', port)} for {what}: {error.strerror or error}. {hint}".rstrip()
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import trio
 
+from zab.core.addresses import with_port
 from zab.core.errors import WireError
 from zab.core.messages import Notification, Reachable
 from zab.core.zxid import ServerId
@@ -198,7 +199,7 @@ class PeerConnection:
             stream = await elections.dialler.dial(host, port, self.peer, Purpose.ELECTION)
         except UNREACHABLE as error:
             why = described(error)
-            link.failed(f"{host}:{port}: {why}", elections.addresses(self.peer), trio.current_time())
+            link.failed(f"{with_port(host, port)}: {why}", elections.addresses(self.peer), trio.current_time())
             elections.log.say("election_link_failed", "debug", peer=self.peer, why=why)
             if isinstance(error, WireError) or is_tls_error(error):
                 elections.log.warn_rate_limited("election_link_refused", self.peer, peer=self.peer, why=why)

@@ -11,6 +11,7 @@ from replica.cli.properties.properties_source import PropertiesSource
 from replica.cli.properties.security_properties import client_tls, identity_of, principals_of, sasl_of, tls_of
 from replica.core.security.principals import Principals
 from replica.runtime.configuration.broker_config import CONTROLLER, EVERYWHERE, PLAINTEXT, Listener, Peers
+from zab.core.addresses import with_port
 
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
@@ -81,7 +82,8 @@ def _check_advertised(source: PropertiesSource, bound: dict[str, Address], adver
         if one.host in EVERYWHERE:
             source.problem(
                 ADVERTISED,
-                f"{one.name}://{one.host}:{one.port} is not an address to connect to; use an address of this host",
+                f"{one.name}://{with_port(one.host, one.port)} is not an address to connect to; use an address of "
+                "this host",
             )
         elif not one.port:
             source.problem(
@@ -95,7 +97,7 @@ def _check_advertised(source: PropertiesSource, bound: dict[str, Address], adver
             if (one.host, one.port) == (other.host, other.port):
                 source.problem(
                     ADVERTISED,
-                    f"{other.name} and {one.name} are both at {one.host}:{one.port}; use different addresses",
+                    f"{other.name} and {one.name} are both at {with_port(one.host, one.port)}; use different addresses",
                 )
 
 

@@ -14,6 +14,7 @@ from kraft_controller.core.names import INTERNAL, BrokerId, TopicPartition
 from kraft_controller.runtime.operator_port import HealthReport
 from replica.core.partitions.leader_role import LeaderRole
 from replica.runtime.broker import Broker
+from zab.core.addresses import with_port
 from zab.host.clocks import wall_ms
 
 HEALTHY, DEGRADED, DOWN = "healthy", "degraded", "down"
@@ -267,7 +268,7 @@ def _broker(broker: Broker, ident: BrokerId, found: Partitions) -> BrokerRow:
         "alive": described is not None,
         "controller": ident == broker.parts.membership.acting_controller(),
         "rack": None if described is None else described.rack,
-        "listeners": [f"{each.listener}://{each.host}:{each.port}" for each in endpoints],
+        "listeners": [f"{each.listener}://{with_port(each.host, each.port)}" for each in endpoints],
         "leads": found.leads[ident],
         "holds": found.holds[ident],
         "in_sync": found.in_sync[ident],

@@ -27,6 +27,7 @@ from replica.runtime.network.broker_connection import ClientSettings, Unreachabl
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.wire.fields import Api
 from replica.wire.schemas.transaction_schemas import WRITE_TXN_MARKERS
+from zab.core.addresses import with_port
 from zab.host.clocks import now_ms
 from zab.net.wakeup import Wakeup
 
@@ -205,4 +206,4 @@ class TransactionMarkerSender:
         with trio.move_on_after(self.settings.connect_s):
             settings = ClientSettings(f"broker-{self._me}-transactions", request_s=self.settings.answer_s)
             return await self._between.connection(address, settings)
-        raise Unreachable(f"{address[0]}:{address[1]}: no connection within {self.settings.connect_s} s")
+        raise Unreachable(f"{with_port(*address)}: no connection within {self.settings.connect_s} s")

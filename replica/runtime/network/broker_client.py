@@ -34,6 +34,7 @@ from replica.runtime.network.tls_handshake import dial
 from replica.wire.fields import Api
 from replica.wire.schemas.cluster_schemas import METADATA, MetadataRequest, MetadataRequestTopic, MetadataResponse
 from replica.wire.schemas.group_schemas import FIND_COORDINATOR, FindCoordinatorRequest
+from zab.core.addresses import with_port
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -74,7 +75,7 @@ class Client:
                 return await self._ask_at(address, api, body, version_max)
             except Unreachable as error:
                 known = isinstance(error, CannotConnect)
-                failures.append(str(error) if known else f"{address[0]}:{address[1]}: {error}")
+                failures.append(str(error) if known else f"{with_port(*address)}: {error}")
         raise Unreachable("; ".join(failures) or "no broker address is known")
 
     async def ask_broker(self, broker: int, api: Api[Q, R], body: Q, version_max: int | None = None) -> R:
@@ -187,7 +188,7 @@ class Client:
         except (OSError, trio.BrokenResourceError) as error:
             made = unreachable(error)
             if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and str(made) != CLOSED_BY_BROKER:
-                made = CannotConnect(f"cannot connect to {host}:{port}: {made}")
+                made = CannotConnect(f"cannot connect to {with_port(host, port)}: {made}")
             raise made from error
 
     async def aclose(self) -> None:

@@ -13,6 +13,7 @@ from replica.runtime.configuration.broker_config import Peers
 from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings, Unreachable
 from replica.runtime.network.tls_handshake import dial
 from replica.runtime.network.transport import Connect, connect_tcp
+from zab.core.addresses import with_port
 
 
 @frozen
@@ -40,5 +41,5 @@ class InterBrokerClients:
             connection = await self.connection((endpoint.host, endpoint.port), ClientSettings("controller"))
         except (KafkaError, Unreachable, WireError, ssl.SSLError, trio.BrokenResourceError) as error:
             why = str(error) or str(error.__cause__ or "the connection broke")
-            raise OSError(f"{endpoint.host}:{endpoint.port}: {why}") from error
+            raise OSError(f"{with_port(endpoint.host, endpoint.port)}: {why}") from error
         return connection.stream

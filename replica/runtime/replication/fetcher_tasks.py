@@ -20,6 +20,7 @@ from replica.runtime.logs import Log
 from replica.runtime.network.broker_connection import BrokerConnection, ClientSettings, Unreachable
 from replica.runtime.network.inter_broker_clients import InterBrokerClients
 from replica.runtime.replication.leader_requests import send_request
+from zab.core.addresses import with_port
 from zab.net.wakeup import Wakeup
 
 EXPECTED: Final = (Unreachable, KafkaError, WireError, OSError, trio.BrokenResourceError)
@@ -167,4 +168,4 @@ class FetcherTasks:
                 reply_bytes_max=self.settings.reply_bytes_max,
             )
             return await self._between.connection(address, settings)
-        raise Unreachable(f"{address[0]}:{address[1]}: no connection within {self.settings.connect_s} s")
+        raise Unreachable(f"{with_port(*address)}: no connection within {self.settings.connect_s} s")

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from zab.admin.admin_query import ask_word, http_get, json_object
 from zab.cli.shell.formatting import client_addresses
 from zab.client.remote_session import connect
-from zab.core.addresses import bracketed
+from zab.core.addresses import with_port
 from zab.core.errors import ZabError
 from zab.runtime.peer_handshake import described
 from zab.service.health.ensemble_health import UNKNOWN, VETOING
@@ -136,7 +136,7 @@ async def _ask(where: str, host: str, port: int) -> ServerReport:
         _, configuration = await http_get(host, port, "/commands/configuration")
         client_port = json_object(configuration).get("client_port")
         if isinstance(client_port, int) and client_port > 0:  # so that `judge` recognizes the server at both ports
-            where = f"{bracketed(host)}:{client_port}"
+            where = with_port(host, client_port)
         row = _from_monitor(where, monitor, zxid if isinstance(zxid, int) else None)
         return ServerReport((row,), followers=_followers(row, monitor))
     return await _words(where, host, port)
@@ -146,7 +146,7 @@ async def membership(host: str, port: int, timeout_s: float) -> Membership | Non
     """Return the members that this server's `/zookeeper/config` names; None if it names none or cannot be read."""
     with trio.move_on_after(timeout_s):
         try:
-            async with connect(f"{host}:{port}", read_only=True, wait_ms=max(1, int(timeout_s * 1000))) as session:
+            async with connect(with_port(host, port), read_only=True, wait_ms=max(1, int(timeout_s * 1000))) as session:
                 data, _ = await session.config()
         except ZabError:
             return None
@@ -174,7 +174,7 @@ def _from_overview(found: Mapping[str, Any], asked: str) -> ServerReport:
     for each in found["members"]:
         port = each["client_port"] or each.get("quorum_port")
         host = each["host"] or asked
-        where = f"{host}:{port}" if port else host
+        where = with_port(host, port) if port else host
         if not each["connected"]:
             problem = None if each["mode"] == UNKNOWN else missing.get(each["id"], _MISSING)
             rows.append(ServerRow(where, each["id"], each["mode"], problem=problem))

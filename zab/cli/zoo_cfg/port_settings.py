@@ -10,7 +10,7 @@ from attrs import frozen
 
 from zab.admin.admin_settings import PARTS, AdminSettings
 from zab.cli.zoo_cfg.zoo_source import ZooSource
-from zab.core.addresses import is_loopback
+from zab.core.addresses import bracketed, is_loopback
 from zab.core.ensemble import Ensemble, Server
 from zab.core.errors import ConfigError
 from zab.net.tls.quorum_tls import QuorumTls
@@ -102,7 +102,7 @@ def peer_warnings(
 def _first_words(servers: Sequence[Server]) -> str:
     first = servers[0]
     more = f" and {len(servers) - 1} more" if len(servers) > 1 else ""
-    return f"server.{first.id}={first.host}:{first.quorum_port}:{first.election_port}{more}"
+    return f"server.{first.id}={bracketed(first.host)}:{first.quorum_port}:{first.election_port}{more}"
 
 
 def _missing(source: ZooSource, prefix: str, why: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from zab.core.addresses import with_port
 from zab.core.ensemble import NO_HOST, Role, Server
 from zab.core.messages import State
 from zab.core.zxid import Zxid, counter_of, epoch_of
@@ -113,11 +114,11 @@ def zabstate(server: ServerRuntime) -> Mapping[str, object]:
 
 
 def _address(member: Server, port: int) -> str:
-    return f"{member.host}:{port}"
+    return with_port(member.host, port)
 
 
 def _client_address(member: Server) -> str:
-    return "" if member.client_port is None else f"{member.client_host or '0.0.0.0'}:{member.client_port}"
+    return "" if member.client_port is None else with_port(member.client_host or "0.0.0.0", member.client_port)
 
 
 def _addresses(member: Server, port: int) -> Mapping[str, object]:

@@ -25,6 +25,7 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
+from zab.core.addresses import with_port
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError, WireError
 from zab.core.messages import Notification, State
@@ -68,7 +69,7 @@ class ElectionOpening:
 
 def encode_opening(opening: ElectionOpening) -> bytes:
     assert opening.as_list or len(opening.addresses) == 1, "several addresses need the newer version"
-    raw = "|".join(_joined(address) for address in opening.addresses).encode()
+    raw = "|".join(with_port(*address) for address in opening.addresses).encode()
     return _OPENING.pack(ADDRESS_LIST if opening.as_list else ONE_ADDRESS, opening.sid, len(raw)) + raw
 
 
@@ -113,11 +114,6 @@ def _address(written: str) -> Address:
     if not (_HOST.fullmatch(host) and _PORT.fullmatch(port) and int(port) < 65536):
         raise WireError(f"{written!r:.100} is not an address: host:port is expected")
     return host.removeprefix("[").removesuffix("]") if host.startswith("[") else host, int(port)
-
-
-def _joined(address: Address) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 # -- notifications -------------------------------------------------------------------------------------
