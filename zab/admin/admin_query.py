@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Final, TypeAlias
 
 import h11
 import trio
@@ -52,6 +54,28 @@ def json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("the reply is not a JSON object")
     return value
+
+
+Form: TypeAlias = "type | UnionType | Mapping[str, Form] | list[Form]"
+"""A type; an object with at least these keys, each of this form; or a list whose elements have one form."""
+
+
+def check_form(value: object, form: Form, name: str = "the reply") -> None:
+    """Raise `ValueError`, which names the part, if a value from JSON has another form."""
+    if isinstance(form, Mapping):
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{name} is {value!r:.60}, and not an object")
+        for key, inner in form.items():
+            if key not in value:
+                raise ValueError(f"{name} has no {key!r}")
+            check_form(value[key], inner, key)
+    elif isinstance(form, list):
+        if not isinstance(value, list):
+            raise ValueError(f"{name} is {value!r:.60}, and not a list")
+        for each in value:
+            check_form(each, form[0], name)
+    elif not isinstance(value, form):
+        raise ValueError(f"{name} is {value!r:.60}, and not of the type {getattr(form, '__name__', form)}")
 
 
 async def _exchange(host: str, port: int, data: bytes) -> bytes:

@@ -12,6 +12,7 @@ from attrs import field, frozen
 from zab.admin.admin_query import http_get, json_object
 from zab.core.addresses import with_port
 from zab.core.errors import ConfigError
+from zab.runtime.admin.overview import read_overview
 from zab.runtime.peer_handshake import described
 
 ASK_S: Final = 3.0
@@ -74,7 +75,7 @@ async def reports(urls: Sequence[AdminUrl]) -> Reports:
             problems[at] = f"{at}: no answer in {ASK_S:g} s"
         except (OSError, trio.BrokenResourceError) as error:
             problems[at] = f"{at}: it cannot be reached: {described(error)}"
-        except (ValueError, LookupError, TypeError) as error:
+        except ValueError as error:
             problems[at] = f"{at}: no store's server answers there: {error}"
 
     async with trio.open_nursery() as nursery:
@@ -100,12 +101,4 @@ async def _status(at: AdminUrl) -> Mapping[str, Any]:
         status, body = await http_get(at.host, at.port, "/status.json")
     if status != 200:
         raise ValueError(f"it replied with the status {status}")
-    view = json_object(body)
-    if "members" not in view or "beats" not in view:
-        raise ValueError("its report lacks the members")
-    numbers = [view["server"], view["leader"], view["epoch"], *(each["server"] for each in view["warnings"])]
-    numbers += [each[key] for each in view["members"] for key in ("id", "epoch")]
-    numbers += [each[key] for each in view["elections"] for key in ("leader", "epoch")]
-    if not all(each is None or isinstance(each, int) for each in numbers):  # pages show them as they are
-        raise ValueError("its report has an id or an epoch that is not a number")
-    return view
+    return read_overview(body)

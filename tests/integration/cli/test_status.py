@@ -26,7 +26,10 @@ async def test_unreachable_server_is_reported_with_the_reason() -> None:
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "its HTTP reply breaks off"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n", "not a JSON object"),
-        (b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}', "its reply has another form (KeyError('warnings'))"),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"a": 1}', "the reply has no 'server'"),
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"server": "1"}', "server is '1', and not of the type int"),
+        (b"Mode: follower\nZxid: 0x1\n", "the reply to `srvr` has no 'Latency min/avg/max'"),
+        (b"Mode: follower\nZxid: 0x1\nLatency min/avg/max: 1\n", "no state of a server can be read there"),
         (b"220 mail.example ESMTP\r\n", "the reply to `srvr` is '220 mail.example ESMTP"),
     ],
 )

@@ -12,11 +12,12 @@ from typing import Any, Final
 import trio
 from attrs import evolve, frozen
 
-from zab.admin.admin_query import ask_word, http_get, json_object
+from zab.admin.admin_query import ask_word, check_form, http_get, json_object
 from zab.cli.shell.formatting import client_addresses
 from zab.client.remote_session import connect
 from zab.core.addresses import with_port
 from zab.core.errors import ZabError
+from zab.runtime.admin.overview import read_overview
 from zab.runtime.peer_handshake import described
 from zab.service.health.ensemble_health import UNKNOWN, VETOING
 
@@ -117,22 +118,21 @@ async def ask(where: str, host: str, port: int, timeout_s: float) -> ServerRepor
             why = f"it cannot be reached: {described(error)}"
         except ValueError as error:
             why = f"no state of a server can be read there: {error}"
-        except (KeyError, TypeError, AttributeError) as error:
-            why = f"no state of a server can be read there: its reply has another form ({error!r})"
     return ServerReport((ServerRow(where, problem=why),))
 
 
 async def _ask(where: str, host: str, port: int) -> ServerReport:
     status, body = await http_get(host, port, "/status.json")
     if status == 200:
-        return _from_overview(json_object(body), host)
+        return _from_overview(read_overview(body), host)
     if status is not None:
         status, body = await http_get(host, port, "/commands/monitor")
         if status != 200:
             raise ValueError(f"HTTP status {status}: {body.decode('utf-8', 'replace').strip()[:500]}")
         monitor = json_object(body)
         _, stats = await http_get(host, port, "/commands/server_stats")
-        zxid = json_object(stats).get("server_stats", {}).get("last_processed_zxid")
+        check_form(found := json_object(stats), {"server_stats": Mapping})
+        zxid = found["server_stats"].get("last_processed_zxid")
         _, configuration = await http_get(host, port, "/commands/configuration")
         client_port = json_object(configuration).get("client_port")
         if isinstance(client_port, int) and client_port > 0:  # so that `judge` recognizes the server at both ports
@@ -209,6 +209,7 @@ def _from_monitor(where: str, values: Mapping[str, Any], zxid: int | None) -> Se
     mode = str(values.get("server_state", "looking"))
     if values.get("error"):
         return ServerRow(where, mode="looking", problem=str(values["error"]))
+    check_form(values, {"avg_latency": int | float})
     return ServerRow(
         where,
         None,
@@ -218,7 +219,7 @@ def _from_monitor(where: str, values: Mapping[str, Any], zxid: int | None) -> Se
         _whole(values.get("global_sessions")),
         _whole(values.get("num_alive_connections")),
         None,
-        float(values.get("avg_latency", 0)),
+        float(values["avg_latency"]),
         _whole(values.get("outstanding_requests")),
         str(values.get("version", "")).partition(",")[0],
         None if mode in SERVING else "it does not serve",
@@ -240,6 +241,7 @@ async def _words(where: str, host: str, port: int) -> ServerReport:
     lines = dict(line.split(": ", 1) for line in summary.splitlines() if ": " in line)
     if lines.get("Mode") not in _MODES:
         raise ValueError(f"the reply to `srvr` is {summary[:60]!r}")
+    check_form(lines, dict.fromkeys(("Zxid", "Latency min/avg/max"), str), "the reply to `srvr`")
     row = ServerRow(
         where,
         None,
@@ -249,7 +251,7 @@ async def _words(where: str, host: str, port: int) -> ServerReport:
         None,
         _whole(lines.get("Connections")),
         None,
-        float(lines["Latency min/avg/max"].split("/")[1]),
+        float(lines["Latency min/avg/max"].partition("/")[2].partition("/")[0]),
         _whole(lines.get("Outstanding")),
         lines.get("Zookeeper version", "").partition(",")[0],
         None if lines["Mode"] in SERVING else "it only serves reads",

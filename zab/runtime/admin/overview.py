@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from zab.admin.admin_query import Form, check_form, json_object
 from zab.admin.summary import Summary
 from zab.core.ensemble import NO_HOST
 from zab.host.clocks import now_ms, wall_ms
@@ -15,6 +17,47 @@ if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
 
 CLIENTS_SHOWN: Final = 20
+
+_FORM: Final[Form] = {
+    **dict.fromkeys(("server", "now_ms", "epoch"), int),
+    **dict.fromkeys(("version", "health", "mode", "zxid"), str),
+    **dict.fromkeys(("serving", "reconfiguring"), bool),
+    "leader": int | None,
+    "voters": [int],
+    "members": [
+        {
+            **dict.fromkeys(
+                ("id", "epoch", "connections", "sessions", "outstanding", "client_port", "quorum_port"), int
+            ),
+            **dict.fromkeys(("requests_per_s", "latency_us", "fsync_us", "uptime_ms"), int | float),
+            **dict.fromkeys(("lag", "age_ms"), int | None),
+            **dict.fromkeys(("host", "role", "mode", "version", "zxid"), str),
+            **dict.fromkeys(("me", "connected", "serving", "voting"), bool),
+        }
+    ],
+    "warnings": [{"server": int, "text": str}],
+    "beats": {name: [int | float] for name in ("requests", "commits", "latency_us", "fsync_us")},
+    "elections": [dict.fromkeys(("at_ms", "epoch", "leader", "took_ms"), int | None)],
+    "disk": {
+        "path": str | None,
+        "backlog_bytes": int,
+        "fsync_us": dict.fromkeys(("last", "p50", "p99", "max"), int | float),
+        "snapshot": {"zxid": str | None, **dict.fromkeys(("at_ms", "took_ms", "bytes"), int | float)},
+    },
+    "store": dict.fromkeys(("znodes", "ephemerals", "watches", "sessions", "data_bytes"), int),
+    "clients": {
+        "count": int,
+        "shown": [{"peer": str, "session": str, **dict.fromkeys(("timeout_ms", "received", "queued"), int)}],
+    },
+}
+"""What the readers of an overview use of it."""
+
+
+def read_overview(body: bytes) -> Mapping[str, Any]:
+    """Return an overview from JSON. Raise `ValueError` if it is something else, and names the part that differs."""
+    found = json_object(body)
+    check_form(found, _FORM)
+    return found
 
 
 def overview(server: ServerRuntime) -> dict[str, Any]:
