@@ -18,7 +18,8 @@ from typing import Any, Final, Protocol
 import trio
 from attrs import define, field, frozen
 
-from zab.net.cannot_listen import cannot_listen
+from zab.core.addresses import with_port
+from zab.net.cannot_listen import CannotListen, cannot_listen
 from zab.net.half_open import HalfOpen, HalfOpenWait
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
@@ -242,6 +243,68 @@ class LimitedListener:
         return full if pool.make_room() is None else None
 
 
+class MovablePort:
+    """A listener whose address may change. Open connections stay when it moves.
+
+    opens  opens the listeners at an address, and returns them with the port's number, which the system chooses for 0;
+           raises `CannotListen` if that fails
+    """
+
+    def __init__(
+        self,
+        listener: LimitedListener,
+        opens: Callable[[Any, int], Awaitable[tuple[Iterable[trio.abc.Listener[Any]], int]]],
+    ) -> None:
+        self.bound: tuple[str | None, int] | None = None
+        """The address at which this port listens; None before `bind`."""
+        self._listener = listener
+        self._opens = opens
+        self._scope = trio.CancelScope()
+        """Cancelled to close the listeners at `bound`."""
+        self._closed = trio.Event()
+        """Set when these listeners are closed."""
+
+    async def bind(self, nursery: trio.Nursery, host: str | None, port: int) -> None:
+        """Listen at this address, and no longer at the earlier one. The connections are served in `nursery`.
+
+        Raise `CannotListen` if that fails: then the earlier one stays in use.
+        """
+        before = self.bound
+        if before == (host, port):
+            return
+        try:
+            await self._listen(nursery, host, port)
+        except CannotListen as error:
+            if before is None or before[1] != port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+                raise
+            # The old listeners may hold the port: while they listen on all addresses, no single one is free.
+            self._scope.cancel()
+            await self._closed.wait()
+            try:
+                await self._listen(nursery, host, port)
+            except CannotListen:
+                await self._listen(nursery, *before)
+                raise
+
+    async def _listen(self, nursery: trio.Nursery, host: str | None, port: int) -> None:
+        listeners, number = await self._opens(host, port)
+        self._scope.cancel()
+        self.bound = (host, number)
+        self._scope, self._closed = trio.CancelScope(), trio.Event()
+        nursery.start_soon(self._accept, listeners, nursery, self._scope, self._closed)
+
+    async def _accept(
+        self,
+        listeners: Iterable[trio.abc.Listener[Any]],
+        nursery: trio.Nursery,
+        scope: trio.CancelScope,
+        closed: trio.Event,
+    ) -> None:
+        with scope:
+            await self._listener.accept_from(listeners, nursery)
+        closed.set()
+
+
 def descriptor_of(stream: trio.abc.Stream) -> int:
     """Return the number of the stream's descriptor, or -1 if it has none.
 
@@ -262,4 +325,4 @@ def peer_name(stream: trio.abc.Stream) -> tuple[str, str]:
         host, port = inner.socket.getpeername()[:2]
     except (AttributeError, OSError):
         return "unknown", "unknown"
-    return host, f"{host}:{port}"
+    return host, with_port(host, port)

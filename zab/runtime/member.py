@@ -245,7 +245,8 @@ class Member:
             return
         host = arguments.listen_host or server.host
         for port, purpose in ((server.election_port, Purpose.ELECTION), (server.quorum_port, Purpose.LEARNER)):
-            for listener in await listen_for_peers(arguments.network, host, port, purpose):
+            listeners, _ = await listen_for_peers(arguments.network, purpose, host, port)
+            for listener in listeners:
                 await listener.aclose()
 
     def _report_stall(self, stall: Stall) -> None:

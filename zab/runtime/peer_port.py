@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import trio
 
 from zab.core.zxid import ServerId
 from zab.host.logs import Log
-from zab.net.cannot_listen import CannotListen, cannot_listen
+from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen
-from zab.net.listener import Accepted, ConnectionCounts, Limit, LimitedListener, ListenerLimits
+from zab.net.listener import Accepted, ConnectionCounts, Limit, LimitedListener, ListenerLimits, MovablePort
 from zab.net.network import Network
 from zab.runtime.peer_handshake import UNREACHABLE, PeerHandshake, described
 from zab.service.limits import Limits
@@ -54,16 +54,16 @@ class PeerDialler:
 
 
 async def listen_for_peers(
-    network: Network, host: str, port: int, purpose: Purpose
-) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
-    """Listen for other servers. If that fails, raise `CannotListen`, which names the purpose."""
+    network: Network, purpose: Purpose, host: str, port: int
+) -> tuple[Sequence[trio.abc.Listener[trio.abc.Stream]], int]:
+    """Listen for other servers. Return the listeners and the port. Raise `CannotListen` if that fails."""
     try:
-        return await network.listen(host, port)
+        return await network.listen(host, port), port
     except OSError as error:
         raise cannot_listen(host, port, f"the {purpose.value} port", error) from error
 
 
-class PeerPort:
+class PeerPort(MovablePort):
     """Listens, and passes on the streams that send a valid hello in time. The memory for all others is bounded.
 
     Half-open connections are in two pools, for known and for unknown addresses, so connections from unknown addresses
@@ -81,12 +81,8 @@ class PeerPort:
         welcomed: Welcomed,
         lives_at: Callable[[str], bool] = lambda address: False,
     ) -> None:
-        self.bound: tuple[str, int] | None = None
-        """The address at which this port listens; None while it does not listen."""
         self._purpose = purpose
-        self._network = network
         self._handshake = handshake
-        self._limits = limits
         self._log = log
         self._welcomed = welcomed
         self._lives_at = lives_at
@@ -94,60 +90,13 @@ class PeerPort:
         """The pools of half-open connections. An address is known if it is in `_welcome` or in a known membership."""
         limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
         counts = ConnectionCounts(half_open=self._strangers)  # the pool that makes room if descriptors run out
-        self._listener = LimitedListener(
-            purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool, counts
-        )
+        listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool, counts)
+        super().__init__(listener, partial(listen_for_peers, network, purpose))
         self._welcome: dict[str, None] = {}
         """The first `ADDRESSES_MAX` addresses that sent a valid hello.
 
         Without them, a member would be unknown if the memberships contain its host name instead of its address.
         """
-        self._scope: trio.CancelScope | None = None
-        """Cancelled to close the listeners at `bound`."""
-        self._closed = trio.Event()
-        """Set when these listeners are closed."""
-
-    async def bind(self, nursery: trio.Nursery, host: str, port: int) -> None:
-        """Listen at this address, and no longer at the earlier one. Existing links stay open.
-
-        Raise `CannotListen` if that fails: then the earlier one stays in use.
-        """
-        before = self.bound
-        if before == (host, port):
-            return
-        try:
-            await self._listen(nursery, host, port)
-        except CannotListen as error:
-            if before is None or before[1] != port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
-                raise
-            # The old listeners may hold the port: while they listen on all addresses, no single one is free.
-            self.unbind()
-            await self._closed.wait()
-            try:
-                await self._listen(nursery, host, port)
-            except CannotListen:
-                await self._listen(nursery, *before)
-                raise
-
-    async def _listen(self, nursery: trio.Nursery, host: str, port: int) -> None:
-        listeners = await listen_for_peers(self._network, host, port, self._purpose)
-        self.unbind()
-        self.bound = (host, port)
-        self._scope, self._closed = trio.CancelScope(), trio.Event()
-        nursery.start_soon(self._serve, listeners, self._scope, self._closed)
-
-    def unbind(self) -> None:
-        self.bound = None
-        if self._scope is not None:
-            self._scope.cancel()
-
-    async def _serve(
-        self, listeners: Sequence[trio.abc.Listener[trio.abc.Stream]], scope: trio.CancelScope, closed: trio.Event
-    ) -> None:
-        with scope:
-            async with trio.open_nursery() as nursery:
-                await self._listener.accept_from(listeners, nursery)
-        closed.set()
 
     def _pool(self, host: str) -> HalfOpen:
         return self._known if host in self._welcome or self._lives_at(host) else self._strangers

@@ -54,7 +54,6 @@ def test_lack_of_descriptors_ends_a_silent_connection_of_a_stranger() -> None:
             with trio.fail_after(60):
                 await silent.receive_some()
                 assert await silent.receive_some() == b""
-            port.unbind()
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from zab.core.addresses import with_port
 from zab.host.process_tuning import open_files_limit
 from zab.net.cannot_listen import CannotListen, cannot_listen
-from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits
+from zab.net.listener import Accepted, Limit, LimitedListener, ListenerLimits, MovablePort
 from zab.runtime.store_server.connection_shell import ConnectionShell
 
 if TYPE_CHECKING:
@@ -30,79 +31,39 @@ class ClientPort:
         """`host` is the address to listen on; None: all interfaces."""
         self._server = server
         self._tls_acceptor = tls_acceptor
-        self._host = host
-        self._port = port
+        self._address = (host, port)
+        """The first address."""
         self._listener = LimitedListener(
             "client", server.log, self._limits, self._serve, self._refused, counts=server.client_connections
         )
         """A connection is half-open until its TLS handshake is done and its first frame has arrived."""
-        self._listening = trio.CancelScope()
-        self._closed = trio.Event()
+        self._port = MovablePort(self._listener, partial(_listen_for_clients, server))
 
-    async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED, *, moves: bool = False) -> None:
         """Accept until cancelled. `task_status` is started with the port's number.
 
-        The system chooses the number if the given one is 0. Raise `CannotListen` if the port cannot be opened.
+        The system chooses the number if the given one is 0. Raise `CannotListen` if the port cannot be opened. With
+        `moves`, move to each new address that the membership gives. If a new address cannot be used, log an error and
+        stay at the old one: the connected clients stay, and the port may be free at the next change or start.
         """
+        server, port = self._server, self._port
         async with trio.open_nursery() as nursery:
-            task_status.started(await self._listen(nursery))
-            await trio.sleep_forever()
-
-    async def run_and_move(self, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accept until cancelled, like `run`, and move to each new address that the membership gives.
-
-        Open connections stay. If a new address cannot be used, log an error and stay at the old one.
-        """
-        server = self._server
-        async with trio.open_nursery() as nursery:
-            self._port = await self._listen(nursery)
-            task_status.started(self._port)
-            while True:
-                host, port = await server.membership.address_moved()
-                if port == self._port and await meant(host) == await meant(self._host):
+            await port.bind(nursery, *self._address)
+            assert port.bound is not None
+            task_status.started(port.bound[1])
+            while moves:
+                host, number = await server.membership.address_moved()
+                if number == port.bound[1] and await meant(host) == await meant(port.bound[0]):
                     continue  # the same address, written differently
-                await self._move(nursery, host, port)
-                server.ports.client = self._port
-
-    async def _move(self, nursery: trio.Nursery, host: str | None, port: int) -> None:
-        server, before, old_port = self._server, self._host, self._port
-        self._host, self._port = host, port
-        try:
-            try:
-                self._port = await self._listen(nursery)
-            except CannotListen as error:
-                if port != old_port or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
-                    raise
-                # The old listener may hold the port: if it listens on all addresses, no single one is free.
-                self._listening.cancel()
-                await self._closed.wait()
-                self._port = await self._listen(nursery)
-        except CannotListen as error:
-            # Keep the connected clients. The port may be free at the next change, or at the next start.
-            self._host, self._port = before, old_port
-            if self._closed.is_set():
-                await self._listen(nursery)
-            server.log.say("client_port_not_moved", "error", stays=f"{before or '*'}:{old_port}", why=error)
-        else:
-            server.log.say("client_port_moved", clients=f"{host or '*'}:{port}")
-
-    async def _listen(self, nursery: trio.Nursery) -> int:
-        listeners, port = await _listen_for_clients(self._server, self._host, self._port)
-        self._listening.cancel()
-        self._listening, self._closed = trio.CancelScope(), trio.Event()
-        nursery.start_soon(self._accept, listeners, nursery, self._listening, self._closed)
-        return port
-
-    async def _accept(
-        self,
-        listeners: Sequence[trio.abc.Listener[Any]],
-        nursery: trio.Nursery,
-        scope: trio.CancelScope,
-        closed: trio.Event,
-    ) -> None:
-        with scope:
-            await self._listener.accept_from(listeners, nursery)
-        closed.set()
+                try:
+                    await port.bind(nursery, host, number)
+                except CannotListen as error:
+                    stays = with_port(port.bound[0] or "*", port.bound[1])
+                    server.log.say("client_port_not_moved", "error", stays=stays, why=error)
+                else:
+                    server.log.say("client_port_moved", clients=with_port(host or "*", port.bound[1]))
+                    server.ports.client = port.bound[1]
+            await trio.sleep_forever()
 
     def _limits(self) -> ListenerLimits:
         settings, limit = self._server.settings, open_files_limit()

@@ -143,7 +143,7 @@ async def run_server(
             nursery.start_soon(server.run)
             if client_port is not None:
                 plain = ClientPort(server, client_host, client_port, both)
-                server.ports.client = await nursery.start(plain.run_and_move)
+                server.ports.client = await nursery.start(partial(plain.run, moves=True))
             if secure_client_port is not None:
                 host = secure_client_host or client_host
                 port = await nursery.start(ClientPort(server, host, secure_client_port, secure).run)
