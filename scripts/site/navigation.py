@@ -11,7 +11,7 @@ Entry: TypeAlias = "str | dict[str, str | list[Entry]]"
 PURPOSES: Final = {
     "Start": ("Learn it",),
     "How to": ("Use it", "Break it", "Run it"),
-    "Protocol": ("Understand it",),
+    "Understand": ("Understand it",),
     "Reference": ("Look it up",),
     "Decisions": ("Design decisions",),
     "Benchmarks": ("Speed",),

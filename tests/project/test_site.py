@@ -40,7 +40,7 @@ def test_navigation_has_every_page_once() -> None:
 
 def test_navigation_begins_with_the_purposes() -> None:
     tabs = [next(iter(tab)) for tab in navigation(DOCS, []) if isinstance(tab, dict)]
-    assert tabs == ["Start", "How to", "Protocol", "Reference", "Decisions", "Benchmarks"]
+    assert tabs == ["Start", "How to", "Understand", "Reference", "Decisions", "Benchmarks"]
 
 
 def index(folder: Path, *, without: str = "") -> Path:
