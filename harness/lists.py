@@ -13,7 +13,7 @@ import re
 from functools import cache
 from typing import Final
 
-from zab.store.acl import ADMIN, ALL, ANYONE, CREATE, DELETE, OPEN, READ, WRITE, Acl, AclEntry, Identity, digest_id
+from zab.store.acl import ADMIN, ALL, ANYONE, CREATE, DELETE, OPEN, READ, WRITE, Acl, AclEntry, digest_id
 
 UNKNOWN: Final = "?"
 USERS_MAX: Final = 9
@@ -32,11 +32,6 @@ def trouble(words: str) -> str | None:
 
 def user_name(number: int) -> str:
     return f"u{number}" if number else ""
-
-
-def identities_of(user: str) -> tuple[Identity, ...]:
-    """Return the identities of a connection that has authenticated as this user; "" has not authenticated."""
-    return (ANYONE, ("digest", _digest(user))) if user else (ANYONE,)
 
 
 def credentials_of(user: str) -> bytes:

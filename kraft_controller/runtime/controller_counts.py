@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 WINDOW: Final = 1_000
 """The number of newest events whose longest wait is reported."""
-
-
-@frozen
-class EventTime:
-    """The time in milliseconds that one event waited in the queue, and that its processing took."""
-
-    waited: float
-    worked: float
 
 
 @define
@@ -35,8 +27,8 @@ class ControllerCounts:
     """The sum of all waiting times."""
     worked_ms: float = 0.0
     """The sum of all processing times."""
-    recent: list[EventTime] = field(factory=list)
-    """The times of the newest events; at most twice `WINDOW`."""
+    recent_waited: list[float] = field(factory=list)
+    """The times in milliseconds that the newest events waited in the queue; at most twice `WINDOW` of them."""
     elections: int = 0
     """The number of leader elections of partitions in the terms that have ended."""
     unclean_elections: int = 0
@@ -46,12 +38,12 @@ class ControllerCounts:
 
     @property
     def recent_waited_max(self) -> float:
-        return max((each.waited for each in self.recent[-WINDOW:]), default=0.0)
+        return max(self.recent_waited[-WINDOW:], default=0.0)
 
     def processed(self, kind: str, waited_ms: float, worked_ms: float) -> None:
         self.events[kind] += 1
         self.waited_ms += waited_ms
         self.worked_ms += worked_ms
-        self.recent.append(EventTime(waited_ms, worked_ms))
-        if len(self.recent) > 2 * WINDOW:
-            del self.recent[:WINDOW]
+        self.recent_waited.append(waited_ms)
+        if len(self.recent_waited) > 2 * WINDOW:
+            del self.recent_waited[:WINDOW]

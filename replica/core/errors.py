@@ -140,12 +140,7 @@ class ErrorCode(IntEnum):
     @property
     def retriable(self) -> bool:
         """Return whether the same request may succeed later, perhaps at another broker."""
-        return self in _RETRY or self in _REFRESH
-
-    @property
-    def stale_metadata(self) -> bool:
-        """Return whether the sender should refresh its metadata before it retries."""
-        return self in _REFRESH
+        return self in _RETRIABLE
 
 
 def error_of(number: int) -> ErrorCode:
@@ -156,7 +151,7 @@ def error_of(number: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-_RETRY: Final = frozenset(
+_RETRIABLE: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -174,10 +169,6 @@ _RETRY: Final = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    }
-)
-_REFRESH: Final = frozenset(
-    {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -91,10 +91,6 @@ class MetadataCache:
         state = self.state(where)
         return state.leader if state is not None and state.leader in self.brokers else None
 
-    def partition_count(self, topic: str) -> int | None:
-        found = self.topics.get(topic)
-        return None if found is None else len(found.partitions)
-
     def topic_id(self, topic: str) -> TopicId | None:
         found = self.topics.get(topic)
         return None if found is None else found.id

@@ -21,6 +21,7 @@ from tests.unit.wire.der_certificates import COMMON_NAME, certificate, name
 from zab.admin import http
 from zab.admin.http_connection import HttpConnection
 from zab.config.jaas import parse_jaas
+from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError, DamagedError, WireError
 from zab.runtime.admin import report
 from zab.store.acl import OPEN
@@ -33,7 +34,7 @@ from zab.wire.client import connect, replies, requests
 from zab.wire.client.client_frames import ConnectionOpening, ReplyReader, RequestReader
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.disk_compression import gunzip, unsnappy, unsnappy_block
-from zab.wire.disk_files import decode_dynamic, decode_number, parse_name
+from zab.wire.disk_files import decode_number, parse_name
 from zab.wire.disk_log import LogReader, log_chunks
 from zab.wire.disk_snapshot import FileDigest, FileNode, SnapshotReader, snapshot_chunks
 from zab.wire.disk_store import arrival, replay
@@ -138,7 +139,7 @@ def _snapshot(data: bytes) -> bool:
 def _move_in(data: bytes) -> bool:
     store = Store()
     with suppress(DamagedError):
-        store.restore(arrival(SnapshotReader(in_pieces(data, 11), record_bytes_max=FRAME_BYTES_MAX), 1).chunks)
+        store.restore(arrival(SnapshotReader(in_pieces(data, 11), record_bytes_max=FRAME_BYTES_MAX), 1))
         store.tree.check()
         return True
     return False
@@ -176,7 +177,7 @@ def _small_files(data: bytes) -> bool:
         decode_number(data)
         accepted = True
     with suppress(ConfigError):
-        decode_dynamic(text, "zoo.cfg.dynamic.100000000")
+        Ensemble.parse(text)
         accepted = True
     return accepted
 

@@ -335,7 +335,7 @@ async def test_a_snapshot_can_be_read_by_zookeepers_tools_and_by_us(tmp_path: Pa
             assert int(answer.headers["snapshot_size"]) == len(answer.body)
             reader = SnapshotReader([answer.body])
             read = Store()
-            read.restore(arrival(reader, zxid).chunks)
+            read.restore(arrival(reader, zxid))
             assert reader.last_zxid == zxid
             assert dict(read.tree.nodes) == dict(store.machine.tree.nodes)
             assert read.digest.value == store.machine.digest.value

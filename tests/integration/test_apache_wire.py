@@ -27,7 +27,6 @@ from zab.wire.disk_compression import plain
 from zab.wire.disk_files import (
     CURRENT_EPOCH,
     Compression,
-    log_name,
     logs_behind,
     parse_name,
     snapshot_name,
@@ -40,7 +39,6 @@ from zab.wire.disk_snapshot import (
     FileNode,
     SnapshotReader,
     node_digest,
-    seems_whole,
     snapshot_chunks,
     tree_digest,
 )
@@ -317,7 +315,6 @@ def test_zookeeper_data_files_are_read(tmp_path: Path, compression: Compression)
     assert newest.compression is compression
     data = (server.files / newest.name).read_bytes()
     raw = b"".join(plain(in_pieces(data), compression))
-    assert seems_whole(len(raw), raw[-5:])
     reader = SnapshotReader(in_pieces(raw))
     nodes = list(reader)
     again = snapshot_chunks(reader.sessions, reader.acls, nodes, reader.digest, reader.last_zxid)
@@ -345,8 +342,7 @@ def test_a_server_moves_in_with_us_and_out_again(tmp_path: Path) -> None:
     names = [file.name for file in server.files.iterdir()]
     oldest = snapshots_newest_first(names)[-1]
     store = Store()
-    moving = arrival(SnapshotReader([(server.files / oldest.name).read_bytes()]), oldest.zxid, bytes(16))
-    store.restore(moving.chunks)
+    store.restore(arrival(SnapshotReader([(server.files / oldest.name).read_bytes()]), oldest.zxid, bytes(16)))
     came = [replay(store, read_log(server.files / file.name)) for file in logs_behind(names, oldest.zxid)]
     assert came[-1].digest_agrees
     assert came[-1].digest_zxid > 0
@@ -391,7 +387,7 @@ def test_a_directory_that_we_wrote_is_one_it_can_start_on(tmp_path: Path) -> Non
         FileTxn(7, 2, zxid + 1, now + 1, Op.SET_DATA, ("/ours", b"logged", 1), (2, behind)),
         FileTxn(7, 3, zxid + 2, now + 2, Op.CREATE, ("/new", b"", OPEN, False, 3)),
     ]
-    (files / log_name(zxid)).write_bytes(b"".join(log_chunks(txns)))
+    (files / f"log.{zxid:x}").write_bytes(b"".join(log_chunks(txns)))
     (files / CURRENT_EPOCH).write_bytes(b"1")
     with apache.running(tmp_path) as server:
         client = Client(server.port)

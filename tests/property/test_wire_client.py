@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz import zookeeper_values as values
+from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
+from zab.store.znode import stat_fields
 from zab.wire.client import connect, replies, reply_bodies, requests
 from zab.wire.client.client_frames import ConnectionOpening, FirstFrame, ReplyReader, RequestReader
 from zab.wire.client.connect import ConnectRequest, ConnectResponse
@@ -88,7 +90,8 @@ def test_a_reply_arrives_as_it_was_sent(opcode: int, body: ReplyBody, data: st.D
 def test_the_packed_replies_are_the_same_bytes(
     xid: int, zxid: int, data: bytes | None, stat: tuple[int, ...], path: str
 ) -> None:
-    assert replies.stat_reply(xid, zxid, stat) == replies.encode_reply(Op.SET_DATA, xid, zxid, stat)
+    node = (data, OPEN, *stat[:8], stat[10], stat[9])
+    assert replies.node_reply(xid, zxid, node) == replies.encode_reply(Op.SET_DATA, xid, zxid, stat_fields(node))
     assert replies.data_reply(xid, zxid, data, stat) == replies.encode_reply(Op.GET_DATA, xid, zxid, (data, stat))
     assert replies.path_reply(xid, zxid, path) == replies.encode_reply(Op.CREATE, xid, zxid, path)
     assert reply_bodies.STAT.size == 68

@@ -20,7 +20,6 @@ from zab.core.errors import ConfigError
 SERVER: Final = "Server"
 """The section that ZooKeeper's servers read by default."""
 
-FILE_BYTES_MAX: Final = 1 << 20
 _USER: Final = "user_"
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _TOKEN: Final = re.compile(

@@ -17,7 +17,6 @@ from zab.core.settings_checks import check_settings
 from zab.service.attached import Latency
 from zab.wire.client.client_frames import Request
 
-PROBABILITIES: Final = ("connection_drop_increase", "connection_drop_decrease", "connection_decrease_ratio")
 REQUEST_HEAD_BYTES: Final = 8
 
 

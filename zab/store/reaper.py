@@ -10,7 +10,6 @@ from zab.store.tree import Tree
 from zab.store.znode import CHILDREN, CVERSION, MTIME, OWNER, ttl_of
 
 PER_MINUTE_MAX: Final = 10_000
-INTERVAL_MS: Final = 60_000
 
 
 def candidates(tree: Tree, now_ms: int, never_used_ms: int = 0, count_max: int = PER_MINUTE_MAX) -> list[str]:

@@ -3,7 +3,6 @@
 <dataDir>/myid                       <dataDir>/version-2/snapshot.<zxid>[.gz|.snappy]
 <dataDir>/version-2/acceptedEpoch    <dataLogDir>/version-2/log.<zxid of its first transaction>
 <dataDir>/version-2/currentEpoch     <config>.dynamic.<version of the membership>
-<dataDir>/initialize
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ VERSION_DIRECTORY: Final = "version-2"
 ACCEPTED_EPOCH: Final = "acceptedEpoch"
 CURRENT_EPOCH: Final = "currentEpoch"
 MYID: Final = "myid"
-INITIALIZE: Final = "initialize"
 
 _NAME: Final = re.compile(r"(log|snapshot)\.([0-9a-f]{1,16})(?:\.(gz|snappy))?", re.ASCII)
 _NUMBER: Final = re.compile(r"[ \t]*(-?[0-9]{1,19})[ \t\r]*", re.ASCII)
@@ -43,10 +41,6 @@ class DataFile:
     name: str
     is_log: bool
     compression: Compression = Compression.NONE
-
-
-def log_name(zxid: int) -> str:
-    return f"log.{zxid:x}"
 
 
 def snapshot_name(zxid: int, compression: Compression = Compression.NONE) -> str:
@@ -103,15 +97,6 @@ def dynamic_version(name: str) -> int | None:
 
 def dynamic_name(config_name: str, version: int) -> str:
     return f"{config_name}.dynamic.{version:x}"
-
-
-def decode_dynamic(text: str, name: str = "") -> Ensemble:
-    """Parse a dynamic configuration file. Raise `ConfigError` for a bad line.
-
-    The membership gets the version in the file's name, if there is one.
-    """
-    version = dynamic_version(name)
-    return Ensemble.parse(text if version is None else f"{text}\nversion={version:x}")
 
 
 def encode_dynamic(ensemble: Ensemble) -> str:

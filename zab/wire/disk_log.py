@@ -78,20 +78,6 @@ class LogReader:
             yield txn
 
 
-def offset_behind(chunks: Iterable[bytes], zxid: int) -> int:
-    """Return the offset at which to cut a file so that it ends with this transaction.
-
-    Raise `DamagedError` if the transaction is not in the file, or if the file is damaged before it.
-    """
-    reader = LogReader(chunks)
-    for txn in reader:
-        if txn.zxid == zxid:
-            return reader._source.offset
-        if txn.zxid > zxid:
-            break
-    raise DamagedError(f"this log has no transaction {zxid:#x}")
-
-
 def encode_record(txn: FileTxn) -> bytes:
     payload = encode_txn(txn)
     return _RECORD_HEAD.pack(zlib.adler32(payload), len(payload)) + payload + _END

@@ -34,9 +34,6 @@ MAGIC: Final = b"ZKSN"
 VERSION: Final = 2
 _FILE_HEAD_BYTES: Final = _FILE_HEAD.pack(MAGIC, VERSION, -1)
 _NODES_END: Final = text("/")
-TAIL: Final = _NODES_END
-"""The last bytes of every complete, uncompressed file."""
-FILE_BYTES_MIN: Final = 10
 CHUNK_BYTES: Final = 1 << 16
 
 OPEN_KEY: Final = -1
@@ -64,11 +61,6 @@ class FileDigest:
     zxid: int
     version: int
     value: int
-
-
-def seems_whole(size: int, tail: bytes) -> bool:
-    """Return whether an uncompressed file was written to its end, judged by its size and its last five bytes."""
-    return size >= FILE_BYTES_MIN and tail[-len(TAIL) :] == TAIL
 
 
 # -- reading -------------------------------------------------------------------------------------------

@@ -43,31 +43,20 @@ NO_SERVER: Final = 0
 # -- from ZooKeeper's files ----------------------------------------------------------------------------
 
 
-@frozen
-class Arrival:
-    """An imported snapshot: `chunks` for `Store.restore`, and the paths whose ACL the replay must supply."""
+def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Iterable[bytes]:
+    """Convert a snapshot file to chunks for `Store.restore`, or raise `DamagedError`.
 
-    chunks: Iterable[bytes]
-    without_acl: tuple[str, ...]
-
-
-def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
-    """Convert a snapshot file, or raise `DamagedError`. The replay begins after `zxid`, the zxid in the file's name.
-
-    ZooKeeper derives a session's password from the session's id alone. Our passwords also depend on `secret`, so the
-    clients of imported sessions cannot attach to these sessions.
+    The replay begins after `zxid`, the zxid in the file's name. ZooKeeper derives a session's password from the
+    session's id alone. Our passwords also depend on `secret`, so the clients of imported sessions cannot attach to
+    these sessions.
     """
     tree = Tree.blank()
-    without_acl: list[str] = []
     for path, data, key, stat in reader:
         if path == "":
             path = ROOT
         elif not is_valid(path) or parent_of(path) not in tree.nodes or path in tree.nodes:
             raise DamagedError(f"the node {path!r} has no parent, has an invalid name, or occurs twice")
-        acl = OPEN if key == OPEN_KEY else reader.acls.get(key)
-        if acl is None:
-            without_acl.append(path)
-            acl = NOBODY
+        acl = OPEN if key == OPEN_KEY else reader.acls.get(key, NOBODY)
         *head, pzxid = stat
         czxid, mzxid, ctime, mtime, version, cversion, aversion, owner = head
         # The number of children is unknown until all nodes are read; `restore` counts them.
@@ -78,7 +67,7 @@ def arrival(reader: SnapshotReader, zxid: int, secret: bytes = b"") -> Arrival:
     sessions = SessionTable()
     sessions.secret = secret
     sessions.table = {session: (timeout_ms, NO_SERVER) for session, timeout_ms in reader.sessions.items()}
-    return Arrival(OpenSnapshots().begin(tree, sessions, zxid, Digest(tree).value), tuple(without_acl))
+    return OpenSnapshots().begin(tree, sessions, zxid, Digest(tree).value)
 
 
 @frozen

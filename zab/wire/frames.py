@@ -17,7 +17,6 @@ from zab.core.errors import WireError
 
 _LENGTH: Final = Struct(">I")
 HEADER_BYTES: Final = _LENGTH.size
-LENGTH_MAX: Final = 0xFFFF_FFFF
 
 
 def frame(payload: bytes) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, cast
 
 import trio
-from attrs import frozen
+from attrs import asdict, frozen
 
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
@@ -276,7 +276,7 @@ class LogManagerRuntime:
                 self._reported_uncleanable = set(uncleanable)
                 if done is None:
                     return
-                self._log.say("cleaned", partition=TopicPartition(*done[0]), upto=done[1].upto)
+                self._log.say("cleaned", partition=TopicPartition(*done[0]), **asdict(done[1]))
 
         async def retire() -> None:
             gone, since = 0, trio.current_time()

@@ -57,16 +57,16 @@ def test_change_of_partition_keeps_the_others() -> None:
     cache.update(says(role(T0), role(T1)))
     cache.update(says(role(T1, TWO)))
     assert [cache.leader(where) for where in (T0, T1)] == [ONE, TWO]
-    assert cache.partition_count("t") == 2
+    assert list(cache.topics["t"].partitions) == [0, 1]
 
 
 def test_topic_is_removed_with_its_last_partition() -> None:
     cache = MetadataCache()
     cache.update(says(role(T0), role(T1)))
     cache.update(says(role(T0, DELETED)))
-    assert cache.partition_count("t") == 1
+    assert list(cache.topics["t"].partitions) == [1]
     cache.update(says(role(T1, DELETED)))
-    assert (cache.partition_count("t"), cache.name_of(TopicId("first"))) == (None, None)
+    assert (cache.topics, cache.name_of(TopicId("first"))) == ({}, None)
 
 
 def test_full_command_removes_missing_topics() -> None:
@@ -74,12 +74,13 @@ def test_full_command_removes_missing_topics() -> None:
     cache.update(says(role(T0), role(T1), role(U0, ident="other")))
     cache.update(says(role(T0), full=True))
     assert set(cache.topics) == {"t"}
-    assert (cache.partition_count("t"), cache.name_of(TopicId("other"))) == (1, None)
+    assert list(cache.topics["t"].partitions) == [0]
+    assert cache.name_of(TopicId("other")) is None
 
 
 def test_recreated_topic_replaces_former_one() -> None:
     cache = MetadataCache()
     cache.update(says(role(T0), role(T1)))
     cache.update(says(role(T0, ident="second")))
-    assert (cache.topic_id("t"), cache.partition_count("t")) == (TopicId("second"), 1)
+    assert (cache.topic_id("t"), list(cache.topics["t"].partitions)) == (TopicId("second"), [0])
     assert cache.name_of(TopicId("first")) is None

@@ -11,7 +11,7 @@ from tests.fuzz import zookeeper_values as values
 from zab.core.errors import DamagedError
 from zab.store.acl import OPEN
 from zab.store.operations import Op
-from zab.wire.disk_log import FILE_HEAD, LogReader, encode_record, log_chunks, offset_behind
+from zab.wire.disk_log import FILE_HEAD, LogReader, encode_record, log_chunks
 from zab.wire.disk_txn import HEAD, KINDS, FileTxn, decode_txn, encode_txn
 
 SESSION = 0x100000ABCDE0001
@@ -174,21 +174,6 @@ def test_an_empty_file_is_an_empty_log() -> None:
 def test_file_that_is_no_log(head: bytes) -> None:
     with pytest.raises(DamagedError):
         list(LogReader([head]))
-
-
-# -- cutting -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("index", range(3))
-def test_a_cut_behind_a_transaction(index: int) -> None:
-    offset = offset_behind(pieces(whole()), TXNS[index].zxid)
-    assert whole()[:offset] == b"".join(log_chunks(TXNS[: index + 1]))
-
-
-@pytest.mark.parametrize("zxid", [0x100000000, 0x100000004, 0x200000001])
-def test_a_cut_behind_a_transaction_that_is_not_there(zxid: int) -> None:
-    with pytest.raises(DamagedError, match=f"no transaction {zxid:#x}"):
-        offset_behind(pieces(whole()), zxid)
 
 
 def test_a_multi_that_failed_keeps_the_fields_of_the_operations_before_the_failed_one() -> None:

@@ -19,7 +19,6 @@ from zab.wire.disk_snapshot import (
     FileNode,
     SnapshotReader,
     node_digest,
-    seems_whole,
     snapshot_chunks,
     tree_digest,
 )
@@ -68,7 +67,6 @@ def test_any_snapshot_survives(snapshot: dict[str, Any], size: int) -> None:
         "digest": reader.digest, "last_zxid": reader.last_zxid,
     }  # fmt: skip
     assert read == snapshot
-    assert seems_whole(len(data), data[-5:])
 
 
 def test_a_large_one_is_written_and_read_in_pieces() -> None:
@@ -142,14 +140,6 @@ def test_a_count_that_lies(field: str) -> None:
     for count in ("ffffffff", "7fffffff"):
         with pytest.raises(DamagedError):
             read(SNAPPED[:16] + bytes(zeros) + bytes.fromhex(count) + bytes(200))
-
-
-@pytest.mark.parametrize(
-    ("size", "tail", "expected"),
-    [(100, b"\0\0\0\1/", True), (9, b"\0\0\0\1/", False), (100, b"\0\0\0\1?", False), (100, b"", False)],
-)
-def test_whether_a_file_was_written_to_its_end(size: int, tail: bytes, expected: bool) -> None:
-    assert seems_whole(size, tail) == expected
 
 
 # -- digests -------------------------------------------------------------------------------------------

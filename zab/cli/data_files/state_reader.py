@@ -267,7 +267,7 @@ def _their_snapshot(
     reader = SnapshotReader(plain(pieces(path, progress), compression))
     store = Store()
     try:
-        store.restore(arrival(reader, zxid or 0).chunks)
+        store.restore(arrival(reader, zxid or 0))
     except DamagedError as error:
         raise DamagedError(f"{path}: {error}") from error
     content = _newest_change(reader, store) if reader.last_zxid is None else reader.last_zxid

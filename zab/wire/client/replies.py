@@ -22,10 +22,9 @@ SYNC_CONNECTED: Final = 3
 """The only state that our server sends. A client derives the others by itself."""
 
 _HEAD: Final = Struct(">iiqi")
-_HEAD_AND_STAT: Final = Struct(">iiqi" + STAT_FORMAT)
 _HEAD_AND_LENGTH: Final = Struct(">iiqii")
 _EVENT: Final = Struct(">iiqiiii")
-_pack_head_and_stat: Final[Callable[..., bytes]] = _HEAD_AND_STAT.pack
+_pack_head_and_stat: Final[Callable[..., bytes]] = Struct(">iiqi" + STAT_FORMAT).pack
 
 BODIES: Final[Mapping[int, ReplyBody]] = {
     Op.CREATE: reply_bodies.PATH,
@@ -74,12 +73,8 @@ def body_reply(xid: int, zxid: int, body: bytes = b"", code: int = 0) -> bytes:
     return _HEAD.pack(16 + len(body), xid, zxid, code) + body
 
 
-def stat_reply(xid: int, zxid: int, stat: StatFields) -> bytes:
-    return _HEAD_AND_STAT.pack(84, xid, zxid, 0, *stat)
-
-
 def node_reply(xid: int, zxid: int, node: Znode) -> bytes:
-    """Encode a reply with the stat of a node: the same bytes as `stat_reply`, without the intermediate tuple."""
+    """Encode a reply with the stat of a node: the same bytes as `encode_reply`, without the intermediate tuple."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children = node
     cversion += cversion - children
     if not INT_MIN <= cversion <= INT_MAX:

@@ -15,7 +15,6 @@ from zab.store.read_handler import ReadResult
 from zab.store.znode import Znode, stat_fields
 from zab.wire.client import multi_codec
 from zab.wire.client.replies import data_reply, encode_reply, error_reply, node_reply, path_reply
-from zab.wire.client.reply_bodies import encode_data
 
 # Plain integers: looking up a member of an enum costs as much as packing a header.
 _GET_DATA: Final = int(Op.GET_DATA)
@@ -27,14 +26,6 @@ _MULTI: Final = int(Op.MULTI)
 
 
 # -- reads ---------------------------------------------------------------------------------------------
-
-
-def data_body(node: Znode) -> bytes:
-    """Encode the body of a reply to getData.
-
-    The bytes stay valid as long as the node is the same object, so callers may cache them.
-    """
-    return encode_data((node[0], stat_fields(node)))
 
 
 def _read_part(part: tuple[int, int, Any]) -> multi_codec.Result:
