@@ -35,7 +35,10 @@ OPEN_OPERATORS = (
 @click.command()
 @click.argument("properties", type=click.Path(path_type=Path), metavar="server.properties")
 @click.option(
-    "--override", multiple=True, metavar="KEY=VALUE", help="A setting that overrides the file. May be repeated."
+    "--override",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting that overrides the file. May be repeated; the last one for a key counts, as in Kafka.",
 )
 @click.option(
     "--operators", metavar="[HOST:]PORT", help="Serve a status page, /metrics for Prometheus and /health at this port."

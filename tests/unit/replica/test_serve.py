@@ -30,6 +30,16 @@ def test_log_lines_begin_with_a_time_and_its_zone(
     assert re.fullmatch(r"[0-9-]{10}T[0-9:.]{12}[+-][0-9]{2}:[0-9]{2} WARNING started broker=1", lines[-1])
 
 
+def test_last_override_of_a_key_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"broker.id=1\nzookeeper.connect=127.0.0.1:1\nlog.dirs={tmp_path}\nlisteners=PLAINTEXT://127.0.0.1:0\n"
+    )
+    overrides = ["--override", "num.partitions=2", "--override", "num.partitions=3"]
+    assert main(["serve", "--check", *overrides, str(file)]) == 0
+    assert "num.partitions=3" in re.sub(" *= *", "=", capsys.readouterr().out)
+
+
 async def test_immediate_controlled_shutdown_ends_the_wait() -> None:
     """Told so while it starts, before it knows of any cluster: then nobody has begun to listen for a second time."""
 
