@@ -49,8 +49,7 @@ def lenient(raw: bytes) -> str:
     """Decode text that is not valid UTF-8.
 
     Java's writer encodes the two surrogates of a character separately (CESU-8); they are joined. A lone surrogate
-    becomes U+FFFD. If the text has any other mistake, all its invalid bytes become U+FFFD, surrogates included. So the
-    result can always be encoded again.
+    becomes U+FFFD, and so does any other invalid byte. So the result can always be encoded again.
 
     Python's error handlers are called for each surrogate, which would take a fifth of a second or more for a request of
     a megabyte. So all surrogates are found and joined in one step.
@@ -59,10 +58,7 @@ def lenient(raw: bytes) -> str:
     if len(pieces) > 1:
         characters = _joined(b"".join(pieces[1::2]))
         pieces[1::2] = [characters[at : at + 4] for at in range(0, len(characters), 4)]
-    try:
-        return b"".join(pieces).decode()
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "replace")
+    return b"".join(pieces).decode("utf-8", "replace")
 
 
 def _joined(pairs: bytes) -> bytes:

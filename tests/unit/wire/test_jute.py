@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 
 import pytest
@@ -82,15 +83,25 @@ SURROGATES = st.sampled_from(
 )
 
 
+def pass_surrogates(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Pass a surrogate on, and replace any other invalid byte."""
+    try:
+        return codecs.lookup_error("surrogatepass")(error)
+    except UnicodeDecodeError:
+        return codecs.lookup_error("replace")(error)
+
+
+codecs.register_error("pass_surrogates", pass_surrogates)
+
+
 @given(st.lists(SURROGATES, max_size=8).map(b"".join))
 def test_surrogates_are_decoded_as_by_pythons_codecs(raw: bytes) -> None:
-    try:
-        halves = raw.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        expected = raw.decode("utf-8", "replace")
-    else:
-        expected = halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    assert jute.lenient(raw) == expected
+    halves = raw.decode("utf-8", "pass_surrogates")
+    assert jute.lenient(raw) == halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def test_invalid_byte_leaves_pairs_of_surrogates_alone() -> None:
+    assert jute.text_of(bytes.fromhex("ff eda0bd edb880 eda0bd")) == "�\U0001f600�"
 
 
 @given(st.binary(max_size=40))
