@@ -123,13 +123,16 @@ class HistoryScan:
             try:
                 data = read_all(self.disk, name)
                 segment = decode_segment(name, data)
-            except DamagedError:
-                pass
+            except DamagedError as error:
+                why: str | None = str(error)
             else:
                 found = scan(data, segment, after=self.snapshot)
                 if segment.previous == self.last and found.end > FILE_HEAD and found.trouble is None:
                     self._take(segment, data, found, is_last=True)
                     return
+                why = found.trouble and f"{name}: offset {found.end}: {found.trouble}"
+            if why is not None:
+                self.notes.append(f"{why}; no acknowledgement depends on this file, and recovery deletes it")
         self.void.append(name)
 
     def _join(self, segment: Segment, gap: str | None) -> bool:

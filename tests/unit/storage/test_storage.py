@@ -313,6 +313,16 @@ def test_a_local_snapshot_that_a_received_one_has_overtaken_is_not_kept(keep: in
     assert (recovered.snapshot, recovered.batches) == (z("1/5"), (batch("1/6", b"f"),))
 
 
+def test_damaged_log_file_after_the_end_of_the_history_is_deleted_with_a_note() -> None:
+    disk, storage = begun()
+    storage.perform([append("1/1", b"a")])
+    disk.put("log.200000001", b"damaged")
+    storage, recovered = reopened(disk)
+    assert (recovered.voting, recovered.batches) == (True, (batch("1/1", b"a"),))
+    assert disk.names() == ("epochs", "log.100000001")
+    assert [note for note in storage.notes if note.startswith("log.200000001: ") and "recovery deletes it" in note]
+
+
 def test_failed_snapshot_changes_nothing() -> None:
     disk, storage = begun()
     storage.perform([append("1/1", b"a")])
