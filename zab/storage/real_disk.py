@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -16,6 +17,8 @@ from zab.storage.descriptor_reserve import DescriptorReserve
 from zab.storage.disk import DiskErrors, FileStat
 
 LOCK: Final = "lock"
+LOCK_PAUSES_S: Final = (0.01, 0.05, 0.0)
+"""The pauses after attempts to lock a directory. `in_use` holds the lock for a moment, which must refuse no server."""
 
 _FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
 """The `fcntl` command for a full sync on macOS, where fsync leaves data in the drive's cache; None elsewhere."""
@@ -261,18 +264,25 @@ class RealDisk:
         """Lock the directory. The system releases the lock when the process ends, for any reason."""
         with self._named("lock", self._where(self._lock_name)):
             self._lock = os.open(self._lock_name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640, dir_fd=self._fd)
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            for pause_s in LOCK_PAUSES_S:
+                with suppress(BlockingIOError):
+                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                time.sleep(pause_s)
+            else:
                 owner = os.pread(self._lock, 32, 0).decode(errors="replace").strip()
-                raise self.errors.in_use(self.where, owner) from None
+                raise self.errors.in_use(self.where, owner)
             with suppress(OSError):  # a full disk must still be opened, to read it and to free space
                 os.ftruncate(self._lock, 0)
                 os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
 
 
 def in_use(path: str | os.PathLike[str]) -> bool:
-    """Return whether a process has locked this directory. Change nothing."""
+    """Return whether a process has locked this directory. Change nothing.
+
+    This takes a shared lock for a moment, because no call shows a lock of `flock`. F_GETLK shows locks of `fcntl` only,
+    and a process loses such a lock when it closes any descriptor of the file.
+    """
     try:
         fd = os.open(Path(path) / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

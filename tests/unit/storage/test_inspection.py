@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from zab.core.zxid import Epoch, make
 from zab.storage.inspection import ReadOnlyDisk, history, is_ours, log_files
 from zab.storage.memory_disk import MemoryDisk
 from zab.storage.offline import found_history
-from zab.storage.real_disk import RealDisk, in_use
+from zab.storage.real_disk import LOCK, RealDisk, in_use
 from zab.storage.storage import Storage, StorageSettings
 
 ONE = Ensemble.parse("server.1=a:1:2")
@@ -86,6 +88,15 @@ def test_owner_of_a_directory_is_read_without_changes(tmp_path: Path) -> None:
     assert in_use(tmp_path)
     disk.close()
     assert not in_use(tmp_path)
+
+
+def test_look_at_a_directory_refuses_no_server_that_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    RealDisk(tmp_path).close()
+    looks = os.open(tmp_path / LOCK, os.O_RDONLY)
+    fcntl.flock(looks, fcntl.LOCK_SH)
+    monkeypatch.setattr("zab.storage.real_disk.time.sleep", lambda _: fcntl.flock(looks, fcntl.LOCK_UN))
+    RealDisk(tmp_path).close()
+    os.close(looks)
 
 
 def test_founded_history_begins_at_the_given_zxid() -> None:
