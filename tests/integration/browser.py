@@ -13,9 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.integration.test_admin_page import BROWSER, FLAGS, needs_browser
+import pytest
 
-__all__ = ["Browser", "needs_browser", "open_browser"]
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium to look at the page with: apt install chromium")
 
 KEYS: Final = {"Tab": 9, "Enter": 13, " ": 32}
 

@@ -65,10 +65,9 @@ async def test_page_links_to_the_paths_that_are_served(tmp_path: Path) -> None:
     admin = AdminSettings(port=0, parts=frozenset({"page", "commands"}), commands_path="/orders")
     async with open_store(tmp_path, admin=admin) as store:
         await store.readable()
-        for path in ("/", "/status.html"):
-            page = (await get(store.admin_port, path)).text
-            assert '<a href="/orders">commands</a>' in page
-            assert ">metrics</a>" not in page
+        page = (await get(store.admin_port, "/")).text
+        assert '<a href="/orders">commands</a>' in page
+        assert ">metrics</a>" not in page
 
 
 @pytest.mark.parametrize(
@@ -191,7 +190,7 @@ async def test_there_is_a_bound_to_how_many_may_be_answered(tmp_path: Path) -> N
 
 # -- browsers --------------------------------------------------------------------------------------------
 
-ADDRESS_OF_ALL_PARTS = ("/", "/status.json", "/status.html", "/metrics", "/commands", "/commands/ruok", "/nothing")
+ADDRESS_OF_ALL_PARTS = ("/", "/status.json", "/metrics", "/commands", "/commands/ruok", "/nothing")
 
 
 async def test_no_part_answers_to_a_name_that_is_not_this_servers(tmp_path: Path) -> None:

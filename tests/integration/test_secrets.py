@@ -88,7 +88,7 @@ def test_log_and_pages_of_a_broker_show_no_secret(tmp_path: Path) -> None:
         try:
             while process.poll() is None and not answers(pages_port):
                 time.sleep(0.1)
-            paths = ("/", "/status.html", "/status.json", "/metrics", "/health")
+            paths = ("/", "/status.json", "/metrics", "/health")
             pages = {path: fetch(pages_port, path) for path in paths}
         finally:
             process.terminate()

@@ -1,15 +1,11 @@
-"""Parts of all status pages: their frame, tables, small charts, and the format of values."""
+"""The short page of an admin port, and parts of the console's pages: tables, and the format of values."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from hashlib import sha256
 from html import escape
-from importlib.resources import files
 from time import gmtime, strftime
-from typing import Any, Final
+from typing import Final
 
 from zab.admin.http import AdminReply
 
@@ -22,46 +18,35 @@ HEADLINES: Final = {
 }
 NONE: Final = "\N{EN DASH}"
 WARNINGS_MAX: Final = 20
-SPARK_WIDTH: Final = 240
-SPARK_HEIGHT: Final = 48
-SPARK_SLOTS: Final = 120
+_POLICY: Final = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+)
+"""The pages with this policy have neither style nor script, so none in a shown value has an effect."""
 
 
 def html(body: bytes) -> AdminReply:
-    """Return the reply with a page, or with a part of one."""
-    return AdminReply(body, "text/html; charset=utf-8", headers=_policy())
+    """Return the reply with a page."""
+    return AdminReply(body, "text/html; charset=utf-8", headers=_POLICY)
 
 
-@cache
-def _policy() -> tuple[tuple[str, str], ...]:
-    """Return the Content-Security-Policy. It permits only the page's own style and script, not any in shown values."""
-    hashes = {}
-    for element in ("style", "script"):
-        text = _frame().partition(f"<{element}>")[2].partition(f"</{element}>")[0]
-        hashes[element] = b64encode(sha256(text.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{hashes['style']}'; script-src 'sha256-{hashes['script']}'; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+def status_page(
+    title: str, health: str, sentence: str, warned: Sequence[str], more: str, links: Mapping[str, str]
+) -> AdminReply:
+    """Return a short page: the health, one sentence, the warnings, and links.
+
+    `sentence`, `warned` and `more`, which points to the tools that show more, are HTML.
+    """
+    further = " ".join(f'<a href="{escape(path)}">{name}</a>' for name, path in links.items())
+    text = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="refresh" content="5">'
+        f'<title>{SIGNS[health]} {escape(title)}</title><link rel="icon" href="data:,"></head><body>'
+        f"{header(health, sentence, ())}{warnings(warned)}<p>{more}</p><p>{further}</p></body></html>"
     )
-    return (("Content-Security-Policy", policy),)
-
-
-def framed(title: str, main: str) -> bytes:
-    return _frame().replace("<!-- title -->", escape(title)).replace("<!-- main -->", main).encode()
-
-
-@cache
-def _frame() -> str:
-    frame = asset("page.html")
-    for part in ("page.css", "morph.js"):
-        frame = frame.replace(f"/* {part} */\n", asset(part))
-    return frame
-
-
-@cache
-def asset(name: str) -> str:
-    """Return the text of a file of this package."""
-    return files(__package__).joinpath(name).read_text("utf-8")
+    return html(text.encode())
 
 
 def header(health: str, sentence: str, facts: Iterable[tuple[str, str]], level: int = 1) -> str:
@@ -100,45 +85,6 @@ def member(kind: str, ident: int, present: bool, cells: Iterable[str]) -> str:
 
 def mode(kind: str, sign: str, word: str) -> str:
     return f'<span class="mode {escape(kind)}"><span class="sign">{sign}</span> {escape(word)}</span>'
-
-
-def charts(*cards: str) -> str:
-    return f'<section><h2>The last two minutes</h2><div class="cards">{"".join(cards)}</div></section>'
-
-
-def footer(sentence: str, links: Mapping[str, str], now_ms: int) -> str:
-    """Return the end of a page. `links`: the paths of further pages, by the text of the link."""
-    further = "".join(f'<a href="{escape(path)}">{name}</a> ' for name, path in links.items())
-    return (
-        f'<footer>{sentence} {further}<a href="/status.json">this as JSON</a><time>{clock(now_ms)} UTC</time></footer>'
-    )
-
-
-def card(title: str, unit: str, values: Sequence[int], shown: Any) -> str:
-    last = values[-1] if values else 0
-    most = max(values, default=0)
-    note = f"maximum {shown(most)}" if most else "none"
-    return (
-        f"<figure><figcaption>{title} <small>{unit}</small></figcaption><output>{shown(last)}</output>"
-        f"{spark(values)}<small>{note}</small></figure>"
-    )
-
-
-def spark(values: Sequence[int], slots: int = SPARK_SLOTS) -> str:
-    """Return a chart of the values: a line with the area below it filled, and the newest value at the right."""
-    most = max([*values, 1])
-    step = SPARK_WIDTH / (slots - 1)
-    first = slots - len(values)
-    points = [
-        f"{(first + index) * step:.1f},{SPARK_HEIGHT - 2 - value / most * (SPARK_HEIGHT - 6):.1f}"
-        for index, value in enumerate(values)
-    ]
-    line = " ".join(points)
-    area = f"{first * step:.1f},{SPARK_HEIGHT} {line} {SPARK_WIDTH},{SPARK_HEIGHT}" if points else ""
-    return (
-        f'<svg viewBox="0 0 {SPARK_WIDTH} {SPARK_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<polygon points="{area}"/><polyline points="{line}"/></svg>'
-    )
 
 
 def table(title: str, head: Iterable[str], rows: Sequence[Sequence[str]], otherwise: str, hidden: int = 0) -> str:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Final
 
 from zab.admin.http import AdminReply
-from zab.admin.markup import NONE, asset, clock, html, number, warnings
+from zab.admin.markup import NONE, clock, html, number, warnings
 from zab.console.page import ROWS_MAX, Page, Visit, url
 from zab.host.clocks import wall_ms
 
@@ -26,10 +26,8 @@ HEADERS: Final = (("Content-Security-Policy", POLICY), ("Referrer-Policy", "same
 
 @cache
 def static_file(path: str) -> AdminReply:
-    """Return the style sheet or the script: what all status pages share, and what only the console has."""
-    shared = asset("page.css" if path.endswith(".css") else "morph.js")
-    own = files(__package__).joinpath(path.removeprefix("/")).read_text("utf-8")
-    return AdminReply((shared + own).encode(), ASSETS[path])
+    """Return the style sheet or the script."""
+    return AdminReply(files(__package__).joinpath(path.removeprefix("/")).read_bytes(), ASSETS[path])
 
 
 def framed(page: Page, menu: Sequence[tuple[str, str]], here: str, where: str, token: str) -> AdminReply:

@@ -17,12 +17,12 @@ from zab.console.charts import Points, chart
 from zab.console.layout import facts, link, problems, section, shown
 from zab.console.node_pages import NodePages
 from zab.console.page import Handler, Page, Refusal, Visit
+from zab.console.server_tables import details, election_table, head, member_table, warned
 from zab.console.shared_value import SharedValue
 from zab.console.store_link import StoreLink
 from zab.core.addresses import with_port
 from zab.core.ensemble import Server, parse_server
 from zab.core.errors import ConfigError, OutcomeUnknown, ZabError
-from zab.runtime.admin.status_page import details, election_table, head, member_table, warned
 from zab.session.api import Session
 from zab.session.session_errors import BadArguments, BadVersion, NoAuth, NodeExists, NoNode, NotEmpty
 
@@ -119,8 +119,8 @@ class StorePart:
         best = found.best
         if best is None:
             return Page("Servers", body + self._hint() + _configured(members), refreshes=True)
-        body += head(best, level=2) + warned(best)
-        body += member_table(best, lambda sid: link(str(sid), "/server", id=sid), own="")
+        body += head(best) + warned(best)
+        body += member_table(best, lambda sid: link(str(sid), "/server", id=sid))
         body += section("The last two minutes", f'<div class="cards">{_compared(found)}</div>')
         return Page("Servers", body + election_table(best) + _configured(members), refreshes=True)
 
@@ -141,7 +141,7 @@ class StorePart:
             return Page(f"Server {sid}", f"{body}<p>{why} {link('All servers', '/servers')}</p>", refreshes=True)
         at, view = own
         cards = "".join(chart(title, unit, _points(view, name), form) for name, title, unit, form in _BEATS)
-        body += f'<p>{link("All servers", "/servers")}, <a href="{escape(str(at))}">its own status page</a></p>'
+        body += f'<p>{link("All servers", "/servers")}, <a href="{escape(str(at))}">its admin port</a></p>'
         body += warned(view) + section("The last two minutes", f'<div class="cards">{cards}</div>')
         return Page(f"Server {sid}", body + details(view), refreshes=True)
 

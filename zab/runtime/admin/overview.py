@@ -1,4 +1,4 @@
-"""The overview of an ensemble as plain values, for the status page and for `zab status`."""
+"""The overview of an ensemble as plain values, for the status page, for the web console, and for `zab status`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zab.core.ensemble import NO_HOST
 from zab.host.clocks import now_ms, wall_ms
 from zab.runtime.admin.metrics_sampler import trio_time
 from zab.runtime.admin.report import VERSION, Report
-from zab.service.health.ensemble_health import absence, health, is_settled, seen_mode, takes_part
+from zab.service.health.ensemble_health import VETOING, absence, health, is_settled, seen_mode, takes_part
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
@@ -106,6 +106,19 @@ def overview(server: ServerRuntime) -> dict[str, Any]:
         "store": _store(server),
         "clients": _clients(server),
     }
+
+
+def verdict(view: Mapping[str, Any]) -> str:
+    """Return who leads, or the reason that the server of this overview does not serve."""
+    if view["mode"] == "standalone":
+        found = f"Server {view['server']} serves alone"
+    elif view["serving"]:
+        found = f"Server {view['leader']} leads epoch {view['epoch']}"
+    elif any(each["mode"] == VETOING for each in view["members"]):
+        found = "This server vetoes its leader and stays out of the ensemble; it cannot see whether the others serve"
+    else:
+        found = "This server does not serve; writes wait"
+    return found + (", and the membership is changing" if view["reconfiguring"] else "")
 
 
 def _member(server: ServerRuntime, sid: int, reported: tuple[int, Report] | None) -> dict[str, Any]:

@@ -13,15 +13,14 @@ import trio
 from zab.admin.admin_settings import AdminSettings
 from zab.admin.exposition import CONTENT_TYPE, exposition
 from zab.admin.http import JSON, AdminReply, AdminRequest, HttpError
-from zab.admin.markup import html
+from zab.admin.markup import html, status_page
 from zab.core.ensemble import NO_HOST
 from zab.core.errors import LocalProtocolError, ZabError
 from zab.core.zxid import show
 from zab.host.clocks import now_ms
-from zab.runtime.admin import status_page
 from zab.runtime.admin.backup import RESTORE_REFUSED, Backup
 from zab.runtime.admin.commands import CHANGING, GIVE_UP_HISTORY, NAMES, RESTORE, SNAPSHOT, Outcome, run
-from zab.runtime.admin.overview import overview
+from zab.runtime.admin.overview import overview, verdict
 from zab.runtime.admin.store_metrics import store_samples
 from zab.service.admin_access import AdminAccess, Refusal
 
@@ -63,11 +62,9 @@ class StoreSite:
                 return AdminReply(exposition(store_samples(self._server)), CONTENT_TYPE)
             if "page" in settings.parts:
                 if path == "/":
-                    return html(status_page.whole(overview(self._server), self._paths("metrics", "commands")))
+                    return self._page()
                 if path == "/status.json":
                     return AdminReply(json.dumps(overview(self._server)).encode() + b"\n", JSON)
-                if path == "/status.html":
-                    return html(status_page.main(overview(self._server), self._paths("metrics", "commands")).encode())
         except ZabError as error:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"this server cannot answer: {error}") from error
         raise HttpError(HTTPStatus.NOT_FOUND, self._directions())
@@ -85,6 +82,17 @@ class StoreSite:
         settings = self._settings
         paths = {"commands": settings.commands_path, "metrics": settings.metrics_path, "page": "/"}
         return {part: paths[part] for part in parts if part in settings.parts}
+
+    def _page(self) -> AdminReply:
+        view = overview(self._server)
+        return status_page(
+            f"zab server {view['server']}",
+            view["health"],
+            escape(verdict(view)),
+            [f"Server {each['server']}: {escape(each['text'])}" for each in view["warnings"]],
+            "<code>zab status</code> shows the servers in a terminal, and <code>zab console</code> in a browser.",
+            {"status": "/status.json", **self._paths("metrics", "commands")},
+        )
 
     def _list(self) -> AdminReply:
         prefix = escape(self._settings.commands_path)

@@ -1,8 +1,5 @@
-"""The status page. The server renders it, and it is readable without a script; a small script refreshes it. The web
-console shows parts of it.
-
-The script requests the same markup again and replaces the parts that differ, so this is the only template. Beside each
-colour there is a word or a sign with the same meaning.
+"""Tables about the servers of a store, from the overview that one of them has. Beside each colour there is a word or a
+sign with the same meaning.
 """
 
 from __future__ import annotations
@@ -13,13 +10,8 @@ from typing import Any, Final
 
 from zab.admin.markup import (
     NONE,
-    SIGNS,
     ago,
-    card,
-    charts,
     clock,
-    footer,
-    framed,
     header,
     member,
     members,
@@ -32,6 +24,7 @@ from zab.admin.markup import (
     time_us,
     warnings,
 )
+from zab.runtime.admin.overview import verdict
 from zab.service.health.ensemble_health import UNKNOWN, VETOING
 
 _MODES: Final = {
@@ -47,29 +40,8 @@ _MODES: Final = {
 }
 
 
-def whole(view: dict[str, Any], links: Mapping[str, str]) -> bytes:
-    return framed(f"{SIGNS[view['health']]} zab server {view['server']}", main(view, links))
-
-
-def main(view: dict[str, Any], links: Mapping[str, str]) -> str:
-    """Return the content of the page. `links`: the paths of further pages, by the text of the link."""
-    foot = footer(f"Server {view['server']}, {escape(view['version'])}.", links, view["now_ms"])
-    return "".join([head(view), warned(view), member_table(view), _beats(view), details(view), foot])
-
-
-# -- parts of the page ---------------------------------------------------------------------------------
-
-
-def head(view: Mapping[str, Any], level: int = 1) -> str:
-    """Return the health of the ensemble, under a headline of this level."""
-    if view["mode"] == "standalone":
-        who = f"Server {view['server']} serves alone"
-    elif view["serving"]:
-        who = f"Server {view['leader']} leads epoch {view['epoch']}"
-    elif any(each["mode"] == VETOING for each in view["members"]):
-        who = "This server vetoes its leader and stays out of the ensemble; it cannot see whether the others serve"
-    else:
-        who = "This server does not serve; writes wait"
+def head(view: Mapping[str, Any]) -> str:
+    """Return the health of the ensemble."""
     voters, known = len(view["voters"]), {each["id"]: each for each in view["members"]}
     present = sum(known[sid]["connected"] for sid in view["voters"] if sid in known)
     facts = [
@@ -78,16 +50,15 @@ def head(view: Mapping[str, Any], level: int = 1) -> str:
         ("sessions", number(view["store"]["sessions"])),
         ("requests/s", number(sum(each["requests_per_s"] for each in view["members"] if each["connected"]))),
     ]
-    changing = ", and the membership is changing" if view["reconfiguring"] else ""
-    return header(view["health"], escape(who) + changing, facts, level)
+    return header(view["health"], escape(verdict(view)), facts, level=2)
 
 
 def warned(view: Mapping[str, Any]) -> str:
     return warnings([f"<b>Server {each['server']}</b> {escape(each['text'])}" for each in view["warnings"]])
 
 
-def member_table(view: Mapping[str, Any], named: Callable[[int], str] = str, own: str = "this one") -> str:
-    """Return the table of the members. `named` returns the HTML for an id, and `own` marks the server of the view."""
+def member_table(view: Mapping[str, Any], named: Callable[[int], str]) -> str:
+    """Return the table of the members. `named` returns the HTML for an id."""
     columns = (
         "Server",
         "Role",
@@ -101,10 +72,10 @@ def member_table(view: Mapping[str, Any], named: Callable[[int], str] = str, own
         "Uptime",
         "Last report",
     )
-    return members("Members", columns, (_member(each, named, own) for each in view["members"]))
+    return members("Members", columns, (_member(each, named) for each in view["members"]))
 
 
-def _member(each: Mapping[str, Any], named: Callable[[int], str], own: str) -> str:
+def _member(each: Mapping[str, Any], named: Callable[[int], str]) -> str:
     """Return a member's row of the table, from its entry in `overview`.
 
     An unknown value is a dash. Id, host and role come from the membership. The mode is this server's view of the
@@ -112,14 +83,13 @@ def _member(each: Mapping[str, Any], named: Callable[[int], str], own: str) -> s
     only while the member is connected.
     """
     sign, word = _MODES.get(each["mode"], ("?", each["mode"]))
-    here = f" <small>{own}</small>" if each["me"] else ""
     where = f"<small>{escape(each['host'])}</small>" if each["host"] else ""
     known = each["age_ms"] is not None
     lag = each["lag"]
     note = "" if each["voting"] else " <small>does not vote</small>"
     role = " <small>observer</small>" if each["role"] == "observer" and each["mode"] != "observer" else ""
     cells = [
-        f"<b>{named(each['id'])}</b>{here} {where}",
+        f"<b>{named(each['id'])}</b> {where}",
         f"{mode(each['mode'], sign, word)}{note}{role}",
         str(each["epoch"]) if known else NONE,
         f"<code>{escape(each['zxid'])}</code>" if known else NONE,
@@ -132,16 +102,6 @@ def _member(each: Mapping[str, Any], named: Callable[[int], str], own: str) -> s
         "now" if each["me"] else "never" if not known else ago(each["age_ms"]),
     ]
     return member("server", each["id"], each["connected"], cells)
-
-
-def _beats(view: Mapping[str, Any]) -> str:
-    beats = view["beats"]
-    return charts(
-        card("Client requests", "per second, this server", beats["requests"], number),
-        card("Commits", "applied per second", beats["commits"], number),
-        card("Latency", "mean of each second, this server", beats["latency_us"], time_us),
-        card("fsync", "last of each second, this server", beats["fsync_us"], time_us),
-    )
 
 
 def election_table(view: Mapping[str, Any]) -> str:
