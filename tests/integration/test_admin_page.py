@@ -24,6 +24,7 @@ async def settled(made: Stores) -> tuple[int, int]:
             and told["leader"] == leader
             and all(each["connected"] for each in told["members"] if each["id"] in made.servers)
         ):
+            assert port is not None
             return leader, port
         await trio.sleep(0.05)
 

@@ -90,7 +90,8 @@ def test_a_reply_arrives_as_it_was_sent(opcode: int, body: ReplyBody, data: st.D
 def test_the_packed_replies_are_the_same_bytes(
     xid: int, zxid: int, data: bytes | None, stat: tuple[int, ...], path: str
 ) -> None:
-    node = (data, OPEN, *stat[:8], stat[10], stat[9])
+    czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, _, children, pzxid = stat
+    node = data, OPEN, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, children
     assert replies.node_reply(xid, zxid, node) == replies.encode_reply(Op.SET_DATA, xid, zxid, stat_fields(node))
     assert replies.data_reply(xid, zxid, data, stat) == replies.encode_reply(Op.GET_DATA, xid, zxid, (data, stat))
     assert replies.path_reply(xid, zxid, path) == replies.encode_reply(Op.CREATE, xid, zxid, path)
