@@ -6,6 +6,9 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
+from harness.mutants.edit import planted
 from harness.mutants.hunt import examined, hunt, table, write
 from harness.mutants.table import BY_NAME, IMPOSSIBLE
 from tests.checker_mutation.cases import TARGETS
@@ -18,6 +21,12 @@ def test_the_page_has_a_row_for_each() -> None:
     bugs = {name: mutant.bug for name, mutant in BY_NAME.items()}
     assert dict(rows) == bugs | IMPOSSIBLE
     assert len(rows) == len(BY_NAME) + len(IMPOSSIBLE)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_bug_can_be_planted_in_the_present_code(name: str) -> None:
+    with planted(BY_NAME[name].edits):
+        pass
 
 
 def test_the_page_has_a_row_for_each_group_of_checkers() -> None:
