@@ -20,6 +20,7 @@ from tests.integration.cluster import FAST
 from tests.integration.http_client import get
 from tests.integration.stores import PORTS, stores
 from zab.admin.admin_port import AdminPort
+from zab.admin.admin_query import http_get
 from zab.admin.admin_settings import AdminSettings
 from zab.admin.http import AdminReply, AdminRequest
 from zab.core.failed_logins import FailedLoginSettings
@@ -203,6 +204,13 @@ async def test_no_part_answers_to_a_name_that_is_not_this_servers(tmp_path: Path
             assert "admin.allowedHosts" in refused.text
             for host in ("known.example", "localhost:1", "10.0.0.1"):
                 assert (await get(store.admin_port, path, Host=host)).status in (200, 404)
+
+
+async def test_our_queries_name_an_ipv6_address_as_the_host(tmp_path: Path) -> None:
+    async with open_store(tmp_path, admin=AdminSettings(host="::1", port=0)) as store:
+        await store.readable()
+        assert store.admin_port is not None
+        assert (await http_get("::1", store.admin_port, "/commands/ruok"))[0] == 200
 
 
 async def test_a_server_answers_to_its_name_in_the_membership(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeAlias
 import h11
 import trio
 
+from zab.core.addresses import with_port
+
 REPLY_BYTES_MAX: Final = 4 << 20
 
 
@@ -19,7 +21,8 @@ async def http_get(host: str, port: int, path: str) -> tuple[int | None, bytes]:
     Raise `ValueError` if the reply breaks off, or is longer than `REPLY_BYTES_MAX`.
     """
     parser = h11.Connection(h11.CLIENT)
-    request = parser.send(h11.Request(method="GET", target=path, headers=[("Host", host), ("Connection", "close")]))
+    headers = [("Host", with_port(host, port)), ("Connection", "close")]
+    request = parser.send(h11.Request(method="GET", target=path, headers=headers))
     parser.send(h11.EndOfMessage())
     assert request is not None
     try:
