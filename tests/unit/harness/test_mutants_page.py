@@ -1,4 +1,4 @@
-"""The page of the planted bugs names all that there are, and no others."""
+"""Each planted bug fits the present code, and the page of planted bugs names all that there are, and no others."""
 
 from __future__ import annotations
 
