@@ -14,13 +14,13 @@ from zab.host.logs import Log
 from zab.net.tls.handshake_errors import is_tls_error
 from zab.net.wakeup import Wakeup
 from zab.runtime.inbox import Inbox
-from zab.runtime.peer_handshake import UNREACHABLE, described
+from zab.runtime.peer_handshake import described
 from zab.runtime.peer_port import PeerDialler
+from zab.runtime.peer_protocol import UNREACHABLE, Introduction
 from zab.service.election_link import Address, DialPeer, ElectionLink
 from zab.service.limits import Limits
 from zab.wire.frames import FrameReader
-from zab.wire.greeting import Hello, Purpose
-from zab.wire.peer import Channel, decode, encode
+from zab.wire.greeting import Purpose
 
 RECEIVE_BYTES = 64 << 10
 
@@ -56,7 +56,7 @@ class ElectionLinks:
     def send(self, peer: ServerId, notification: Notification) -> None:
         pair = self._pair(peer)
         if pair is not None:
-            pair.send(encode(notification))
+            pair.send(self.dialler.protocol.encode_vote(notification))
 
     def settled(self) -> None:
         """Send no vote on a later connection: this server is no longer LOOKING, so the votes become out of date."""
@@ -84,18 +84,19 @@ class ElectionLinks:
         if pair is not None:
             pair.scope.cancel()
 
-    async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
-        """Take over a stream on which a peer has sent its hello.
+    async def welcomed(self, introduced: Introduction, stream: trio.abc.Stream) -> None:
+        """Take over a stream on which a peer has introduced itself.
 
         A stream from a peer with a smaller id is only a knock, and is closed. Any stream is closed if the peer is in no
         known membership and `strangers_max` other such peers have links.
         """
-        pair = self._pair(hello.server)
+        pair = self._pair(introduced.server)
         if pair is None:
-            self.log.warn_rate_limited("too_many_unknown_peers", "election", peer=hello.server)
+            self.log.warn_rate_limited("too_many_unknown_peers", "election", peer=introduced.server)
             await trio.aclose_forcefully(stream)
             return
-        pair.link.introduced_address = (hello.host, hello.port) if hello.host and hello.port else None
+        has_address = introduced.host and introduced.port
+        pair.link.introduced_address = (introduced.host, introduced.port) if has_address else None
         if pair.link.is_dialler:
             # Before any await: the task of a stranger, which has nothing to send, would end.
             pair.knocked()
@@ -242,13 +243,14 @@ class PeerConnection:
     async def _receive(self, stream: trio.abc.Stream, inbox: Inbox) -> None:
         """Receive votes. An invalid frame ends the connection; a frame without a valid vote is logged and dropped."""
         elections = self._elections
+        decode = elections.dialler.protocol.decode_vote
         reader = FrameReader(elections.limits.election_frame_bytes_max)
         try:
             while data := await stream.receive_some(RECEIVE_BYTES):
                 self.link.received(trio.current_time())
                 for payload in reader.feed(data):
                     try:
-                        inbox.put(self.peer, [decode(Channel.ELECTION, payload)], len(payload))
+                        inbox.put(self.peer, [decode(payload)], len(payload))
                     except WireError as error:
                         elections.log.warn_rate_limited("bad_notification", self.peer, peer=self.peer, why=str(error))
                 await inbox.wait_for_room()

@@ -18,12 +18,10 @@ from zab.core.zxid import ServerId
 from zab.net.network import leave_silence_to_protocol
 from zab.net.socket_reader import TASK_READER, SocketReader
 from zab.net.wakeup import Wakeup
-from zab.runtime.peer_handshake import UNREACHABLE, described
+from zab.runtime.peer_handshake import described
+from zab.runtime.peer_protocol import UNREACHABLE
 from zab.service.limits import Limits
-from zab.wire.frames import FrameReader
-from zab.wire.peer import Channel, decode
-from zab.wire.relay_messages import SnapPiece
-from zab.wire.snapshot_pieces import SnapshotPieces
+from zab.wire.link_codec import FrameCodec, LinkCodec
 
 RECEIVE_BYTES = 64 << 10
 """The size of a receive's buffer. A larger one takes new pages from the system each time, at six times the cost."""
@@ -55,10 +53,15 @@ class Link:
         limits: Limits,
         socket_reader: SocketReader = TASK_READER,
         unsent: list[Link] | None = None,
+        codec: LinkCodec | None = None,
     ) -> None:
-        """`unsent` is the list that the link joins when it has something to `flush`."""
+        """`unsent` is the list that the link joins when it has something to `flush`.
+
+        `codec` gives the bytes their meaning. None: they are frames of our own protocol.
+        """
         self.peer = peer
         self.dialled = dialled
+        self.codec = codec or FrameCodec(limits, dialled=dialled)
         self.over = False
         """Set by `Links` in a turn. From then on, all messages of this link are ignored."""
         self.reason = "closed"
@@ -107,11 +110,11 @@ class Link:
         return {"bytes": moved, "took_ms": took_ms, "bytes_per_s": moved * 1000 // took_ms}
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame until `flush`, so that the frames of one turn leave together.
+        """Queue a frame until `flush`, so that the frames of one turn leave together. An empty one is not sent.
 
         If the queue would then exceed a limit, cut the link instead.
         """
-        if self._closing:
+        if self._closing or not frame:
             return
         self.queued_bytes += len(frame)
         self.queued_frames += 1
@@ -193,10 +196,17 @@ class Link:
 
     # -- the link's tasks -----------------------------------------------------------------------------
 
-    async def run(self, open_stream: Callable[[], Awaitable[trio.abc.Stream]], up: object, inbox: MessageSink) -> None:
+    async def run(
+        self,
+        open_stream: Callable[[], Awaitable[trio.abc.Stream]],
+        up: object,
+        inbox: MessageSink,
+        first: bytes = b"",
+    ) -> None:
         """Open the stream and serve it to its end. The inbox gets `up` after the opening, and `LinkDown` at the end.
 
-        `LinkDown` also comes if the stream could not be opened; `reason` tells why the link ended.
+        `LinkDown` also comes if the stream could not be opened; `reason` tells why the link ended. `first` has the
+        bytes that the greeting has read from the stream and that belong to the link.
         """
         try:
             with self._scope:
@@ -210,7 +220,7 @@ class Link:
                 leave_silence_to_protocol(stream)
                 try:
                     inbox.put(self, [up])
-                    await self._serve(stream, inbox)
+                    await self._serve(stream, inbox, first)
                 finally:
                     self._socket = None
                     await trio.aclose_forcefully(stream)
@@ -219,10 +229,10 @@ class Link:
             self._queue.clear()
             inbox.put(self, [LinkDown(self.dialled)])
 
-    async def _serve(self, stream: trio.abc.Stream, inbox: MessageSink) -> None:
+    async def _serve(self, stream: trio.abc.Stream, inbox: MessageSink, first: bytes) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, stream)
-            await self._receive(stream, inbox)
+            await self._receive(stream, inbox, first)
             nursery.cancel_scope.cancel()
 
     async def _send(self, stream: trio.abc.Stream) -> None:
@@ -270,16 +280,13 @@ class Link:
             self.queued_frames -= len(frames)
             self.sent_bytes += len(data)
 
-    async def _receive(self, stream: trio.abc.Stream, inbox: MessageSink) -> None:
-        """Read frames, and put their messages into the inbox, until the link ends; then set `reason`.
+    async def _receive(self, stream: trio.abc.Stream, inbox: MessageSink, first: bytes) -> None:
+        """Read messages, and put them into the inbox, until the link ends; then set `reason`.
 
-        Reading pauses while the inbox has no room, so that TCP slows the peer down. The pieces of a snapshot's chunk
-        are joined to one message, whose size includes all pieces. A peer that violates the wire format is `at_fault`.
+        Reading pauses while the inbox has no room, so that TCP slows the peer down. A peer that violates the wire
+        format is `at_fault`.
         """
-        reader = FrameReader(self._limits.frame_bytes_max)
-        pieces = SnapshotPieces(self._limits.snapshot_chunk_bytes_max)
-        from_leader = self.dialled
-        channel = Channel.TO_LEARNER if from_leader else Channel.TO_LEADER
+        codec = self.codec
         plain = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         ended = False
 
@@ -288,18 +295,15 @@ class Link:
             if not data:
                 ended = True
                 return False
-            size = len(data)
-            self.received_bytes += size
-            messages = [decode(channel, payload) for payload in reader.feed(data)]
-            if from_leader and (pieces.held or SnapPiece in map(type, messages)):
-                held = pieces.held_bytes
-                messages = pieces.join(messages)
-                size += max(0, held - pieces.held_bytes)  # earlier pieces of a chunk that is complete now
+            self.received_bytes += len(data)
+            messages, size = codec.feed(data)
             if messages:
                 inbox.put(self, messages, size)
             return inbox.has_room
 
         try:
+            if first:
+                on_data(first)
             while not ended:
                 if plain is None:
                     on_data(await stream.receive_some(RECEIVE_BYTES))
@@ -308,7 +312,7 @@ class Link:
                 if not ended:
                     await inbox.wait_for_room()
             self.reason = (
-                "closed by the peer" if not reader.held_bytes else "closed by the peer in the middle of a frame"
+                "closed by the peer" if not codec.held_bytes else "closed by the peer in the middle of a frame"
             )
         except WireError as error:
             self.reason = str(error)

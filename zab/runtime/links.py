@@ -16,11 +16,12 @@ from zab.runtime.inbox import Inbox
 from zab.runtime.learner_sync import STARTS_SYNC, Item, LearnerSync, SnapshotToSend
 from zab.runtime.link import Link
 from zab.runtime.peer_port import PeerDialler
+from zab.runtime.peer_protocol import Introduction
 from zab.service.election_link import Address
 from zab.service.health.status import LinkStatus
 from zab.service.limits import Limits
-from zab.wire.greeting import Hello, Purpose
-from zab.wire.peer import encode
+from zab.wire.greeting import Purpose
+from zab.wire.link_codec import LinkCodec
 
 _PARTS: Final = (SendSnapshot, SendRest, SendLog, Notification)
 
@@ -64,7 +65,7 @@ class Links:
 
     # -- opening and closing -------------------------------------------------------------------------
 
-    async def welcomed(self, hello: Hello, stream: trio.abc.Stream) -> None:
+    async def welcomed(self, introduced: Introduction, stream: trio.abc.Stream) -> None:
         """Serve the link of a learner that has dialled. It becomes current when a turn takes its `LinkUp`.
 
         Close the stream instead if there are `links_max` links, accepted and dialled, or if `run` is not running.
@@ -76,8 +77,12 @@ class Links:
         if self._nursery is None or len(self._nursery.child_tasks) >= self._limits.links_max:
             await trio.aclose_forcefully(stream)
             return
-        link = Link(hello.server, False, self._limits, self._socket_reader, self.unsent)
-        self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox)
+        link = self._new_link(introduced.server, dialled=False)
+        self._nursery.start_soon(link.run, opened, LinkUp(dialled=False), self._inbox, introduced.first)
+
+    def _new_link(self, peer: ServerId, *, dialled: bool) -> Link:
+        codec: LinkCodec = self._dialler.protocol.codec(dialled=dialled)
+        return Link(peer, dialled, self._limits, self._socket_reader, self.unsent, codec)
 
     def accept(self, link: Link) -> Link | None:
         """Make this the current link of its peer. Close the former one, and return it; None if there was none.
@@ -121,7 +126,7 @@ class Links:
         if old is not None:
             old.over = True
             old.cut("replaced by a new connection")
-        link = self.dialled[peer] = Link(peer, True, self._limits, self._socket_reader, self.unsent)
+        link = self.dialled[peer] = self._new_link(peer, dialled=True)
         addresses = self._addresses(peer)
         self._attempts += 1
 
@@ -138,9 +143,9 @@ class Links:
     def send(self, envelopes: Iterable[Envelope], snapshot: Callable[[], Iterable[bytes]]) -> None:
         """Queue messages for their servers: notifications on the election links, all others on the learner links.
 
-        A message without a link to its server is dropped. A message for several servers in a row is encoded once. The
-        messages of a synchronization become bulk data, and so do all later ones of this call for the same server.
-        `snapshot` returns the machine's chunks for a `SendSnapshot`.
+        A message without a link to its server is dropped. A message for several servers in a row is encoded once, if
+        the protocol allows this. The messages of a synchronization become bulk data, and so do all later ones of this
+        call for the same server. `snapshot` returns the machine's chunks for a `SendSnapshot`.
         """
         last: object = None
         frame = b""
@@ -163,9 +168,10 @@ class Links:
                     SnapshotToSend(message, snapshot()) if isinstance(message, SendSnapshot) else message
                 )
                 continue
-            if message is not last:
+            codec = link.codec
+            if message is not last or not codec.shares_frames:
                 assert not isinstance(message, _PARTS), "sent only in a synchronization, or on an election link"
-                last, frame = message, encode(message)
+                last, frame = message, codec.encode(message)
             link.send(frame)
         for link, items in synced.items():
             link.send_bulk(self._learner_sync.bulk_sender(items, link))

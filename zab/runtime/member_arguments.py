@@ -14,6 +14,7 @@ from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.service.batch_applier import OnMembership
 from zab.service.forwarding.side_channel import MessageHandler, ignore_message
 from zab.service.limits import Limits
+from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.storage.storage import StorageSettings
 
 
@@ -35,6 +36,7 @@ class MemberArguments:
     network: Network
     environment: Environment = REAL_ENVIRONMENT
     admit_non_members: bool = False
+    zookeeper: ZookeeperPeers | None = None
 
 
 def ignore_membership(ensemble: Ensemble, zxid: Zxid | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final
 
@@ -30,12 +30,14 @@ from zab.runtime.member_status import MemberStatus
 from zab.runtime.membership_follower import MembershipFollower
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerDialler
+from zab.runtime.peer_protocol import Introduction, PeerProtocol
 from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_restorer import RestoreGate, SnapshotRestorer
 from zab.runtime.snapshot_taker import SnapshotTaker
 from zab.runtime.turn_runner import TurnRunner
 from zab.runtime.waiter import Waiter
 from zab.runtime.writer import Writer
+from zab.runtime.zookeeper_handshake import ZookeeperHandshake
 from zab.service.batch_applier import BatchApplier
 from zab.service.forwarding.pending_submissions import PendingSubmissions
 from zab.service.forwarding.request_path import RequestPath
@@ -90,18 +92,21 @@ class MemberRuntime:
         directory = PeerDirectory(
             node, me, arguments.ensemble, limits.parting_ms, admit_non_members=arguments.admit_non_members
         )
-        handshake = PeerHandshake(
-            me,
-            arguments.name,
-            limits.handshake_ms,
-            lambda hello: directory.hosts(hello.server, hello.host, clock()),
+
+        def hosts(introduced: Introduction) -> Collection[str]:
+            return directory.hosts(introduced.server, introduced.host, clock())
+
+        protocol: PeerProtocol = (
+            PeerHandshake(me, arguments.name, limits, hosts)
+            if arguments.zookeeper is None
+            else ZookeeperHandshake(me, arguments.zookeeper, limits, hosts)
         )
-        dialler = PeerDialler(network, handshake, limits, log)
+        dialler = PeerDialler(network, protocol, limits, log)
         elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)
         learner_sync = LearnerSync(storage, limits, log, node.log_starts, environment)
         links = Links(dialler, elections, learner_sync, inbox, limits, directory.quorum_addresses, self.socket_reader)
         self._membership = membership = MembershipFollower(
-            arguments, directory, handshake, elections, links, network, log
+            arguments, directory, protocol, elections, links, network, log
         )
 
         # The parts of a turn.

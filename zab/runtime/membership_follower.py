@@ -13,8 +13,8 @@ from zab.net.wakeup import Wakeup
 from zab.runtime.election_links import ElectionLinks
 from zab.runtime.links import Links
 from zab.runtime.member_arguments import MemberArguments
-from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerPort
+from zab.runtime.peer_protocol import PeerProtocol
 from zab.service.peer_directory import PeerDirectory
 from zab.wire.greeting import Purpose
 
@@ -28,7 +28,7 @@ class MembershipFollower:
         self,
         arguments: MemberArguments,
         directory: PeerDirectory,
-        handshake: PeerHandshake,
+        protocol: PeerProtocol,
         elections: ElectionLinks,
         links: Links,
         network: Network,
@@ -36,15 +36,15 @@ class MembershipFollower:
     ) -> None:
         self._arguments = arguments
         self._directory = directory
-        self._handshake = handshake
+        self._protocol = protocol
         self._elections = elections
         self._links = links
         self._log = log
         self._election_port = PeerPort(
-            Purpose.ELECTION, network, handshake, arguments.limits, log, elections.welcomed, directory.is_known
+            Purpose.ELECTION, network, protocol, arguments.limits, log, elections.welcomed, directory.is_known
         )
         self._quorum_port = PeerPort(
-            Purpose.LEARNER, network, handshake, arguments.limits, log, links.welcomed, directory.is_known
+            Purpose.LEARNER, network, protocol, arguments.limits, log, links.welcomed, directory.is_known
         )
         self._activated = Wakeup()
         self._nursery: trio.Nursery | None = None
@@ -91,6 +91,6 @@ class MembershipFollower:
         if server is None or not arguments.listen:
             return
         host = arguments.listen_host or server.host
-        self._handshake.listen_at(server.host, server.election_port)
+        self._protocol.listen_at(server.host, server.election_port)
         await self._election_port.bind(nursery, host, server.election_port)
         await self._quorum_port.bind(nursery, host, server.quorum_port)

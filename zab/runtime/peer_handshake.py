@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from typing import Final
 
 import trio
 
 from zab.core.errors import WireError
+from zab.core.messages import Notification
 from zab.core.zxid import ServerId
 from zab.net.failed_dial import dial_reason
-from zab.net.tls.certificate_hosts import names_host
 from zab.net.tls.handshake_errors import is_tls_error, reason_of
-from zab.net.tls.tls_stream import TlsStream
+from zab.runtime.peer_protocol import Introduction, KnownHosts, check_claim
+from zab.service.limits import Limits
 from zab.wire.frames import FrameReader
 from zab.wire.greeting import GREETING_BYTES_MAX, VERSION, Hello, Purpose, Unwelcome, Welcome, WrongPeer, accept, admit
+from zab.wire.link_codec import FrameCodec
 from zab.wire.peer import Channel, PeerMessage, decode, encode
-
-UNREACHABLE: Final = (OSError, WireError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
-"""The errors of a dial or a greeting: a server is down, unreachable, too slow or refused, or breaks the protocol."""
 
 
 def described(error: BaseException) -> str:
@@ -44,21 +42,15 @@ No greeting begins with these two bytes: they would be the upper half of its len
 
 
 class PeerHandshake:
-    """The greeting of this server: the messages that it sends to other servers, and the checks of theirs."""
+    """Our own protocol on the links of this server: a `PeerProtocol`."""
 
-    def __init__(
-        self,
-        me: ServerId,
-        ensemble: str,
-        timeout_ms: int,
-        hosts: Callable[[Hello], Collection[str]],
-    ) -> None:
-        """`hosts` returns the hosts of a server that has sent a hello, or raises `WrongPeer` if it may not connect."""
+    def __init__(self, me: ServerId, ensemble: str, limits: Limits, hosts: KnownHosts) -> None:
         self.me = me
         self.ensemble = ensemble
         self._host, self._port = "", 0
         """The address of this server's election port, which it sends in its hello, so that others can dial it."""
-        self._timeout_s = timeout_ms / 1000
+        self._limits = limits
+        self._timeout_s = limits.handshake_ms / 1000
         self._hosts = hosts
 
     def listen_at(self, host: str, port: int) -> None:
@@ -75,8 +67,8 @@ class PeerHandshake:
             await stream.send_all(encode(hello))
             accept(await _receive_one(stream), peer)
 
-    async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Hello:
-        """Greet at the listening end, and return the hello of the other end.
+    async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Introduction:
+        """Greet at the listening end, and return the introduction of the other end.
 
         If the other end is refused, send it the reason, and raise `WrongPeer`. If the greeting fails in another way,
         raise another of `UNREACHABLE`.
@@ -84,27 +76,23 @@ class PeerHandshake:
         with trio.fail_after(self._timeout_s):
             try:
                 hello = admit(await _receive_one(stream), self.me, self.ensemble, purpose)
-                self._check_claim(hello, stream)
+                introduced = Introduction(hello.server, hello.host, hello.port)
+                check_claim(introduced, self._hosts(introduced), stream)
             except WrongPeer as error:
                 await stream.send_all(encode(Unwelcome(str(error))))
                 raise
             await stream.send_all(encode(Welcome(VERSION, self.me)))
-            return hello
+            return introduced
 
-    def _check_claim(self, hello: Hello, stream: trio.abc.Stream) -> None:
-        """Raise `WrongPeer` unless the server may connect and its certificate, if checked, names one of its hosts.
+    def codec(self, *, dialled: bool) -> FrameCodec:
+        return FrameCodec(self._limits, dialled=dialled)
 
-        Without TLS, any host can claim to be a member.
-        """
-        hosts = self._hosts(hello)
-        if not isinstance(stream, TlsStream) or not stream.checks_claim:
-            return
-        if not any(names_host(stream, host) for host in hosts):
-            shown = ", ".join(name for _, name in stream.names) or "no host"
-            raise WrongPeer(
-                f"certificate error: it claims to be server {hello.server}, at {' or '.join(hosts)}, but its "
-                f"certificate names {shown}"
-            )
+    def encode_vote(self, vote: Notification) -> bytes:
+        return encode(vote)
+
+    def decode_vote(self, payload: bytes) -> Notification:
+        vote: Notification = decode(Channel.ELECTION, payload)
+        return vote
 
 
 async def _receive_one(stream: trio.abc.Stream) -> PeerMessage:

@@ -15,22 +15,23 @@ from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen
 from zab.net.listener import Accepted, ConnectionCounts, Limit, LimitedListener, ListenerLimits, MovablePort
 from zab.net.network import Network
-from zab.runtime.peer_handshake import UNREACHABLE, PeerHandshake, described
+from zab.runtime.peer_handshake import described
+from zab.runtime.peer_protocol import UNREACHABLE, Introduction, PeerProtocol
 from zab.service.limits import Limits
-from zab.wire.greeting import Hello, Purpose
+from zab.wire.greeting import Purpose
 
 ADDRESSES_MAX: Final = 1_000
 
-Welcomed = Callable[[Hello, trio.abc.Stream], Awaitable[None]]
+Welcomed = Callable[[Introduction, trio.abc.Stream], Awaitable[None]]
 """Takes over a stream after the greeting, its close included."""
 
 
 class PeerDialler:
     """Connects to the ports of other servers, and greets them."""
 
-    def __init__(self, network: Network, handshake: PeerHandshake, limits: Limits, log: Log) -> None:
+    def __init__(self, network: Network, protocol: PeerProtocol, limits: Limits, log: Log) -> None:
+        self.protocol = protocol
         self._network = network
-        self._handshake = handshake
         self._log = log
         self._connect_s = limits.connect_ms / 1000
 
@@ -46,7 +47,7 @@ class PeerDialler:
             self._log.warn_rate_limited("host_unknown", host, peer=peer, host=host, why=why)
             raise
         try:
-            await self._handshake.call(stream, peer, purpose)
+            await self.protocol.call(stream, peer, purpose)
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
@@ -64,7 +65,7 @@ async def listen_for_peers(
 
 
 class PeerPort(MovablePort):
-    """Listens, and passes on the streams that send a valid hello in time. The memory for all others is bounded.
+    """Listens, and passes on streams whose other end introduces itself in time. The memory for all others is bounded.
 
     Half-open connections are in two pools, for known and for unknown addresses, so connections from unknown addresses
     never displace those from known ones. If a pool holds `Limits.handshakes_max` connections, a new one drops the
@@ -75,14 +76,14 @@ class PeerPort(MovablePort):
         self,
         purpose: Purpose,
         network: Network,
-        handshake: PeerHandshake,
+        protocol: PeerProtocol,
         limits: Limits,
         log: Log,
         welcomed: Welcomed,
         lives_at: Callable[[str], bool] = lambda address: False,
     ) -> None:
         self._purpose = purpose
-        self._handshake = handshake
+        self._protocol = protocol
         self._log = log
         self._welcomed = welcomed
         self._lives_at = lives_at
@@ -93,7 +94,7 @@ class PeerPort(MovablePort):
         listener = LimitedListener(purpose.value, log, lambda: limits_, self._greet, self._exceeded, self._pool, counts)
         super().__init__(listener, partial(listen_for_peers, network, purpose))
         self._welcome: dict[str, None] = {}
-        """The first `ADDRESSES_MAX` addresses that sent a valid hello.
+        """The first `ADDRESSES_MAX` addresses of servers that were welcome.
 
         Without them, a member would be unknown if the memberships contain its host name instead of its address.
         """
@@ -107,10 +108,10 @@ class PeerPort(MovablePort):
 
     async def _greet(self, accepted: Accepted) -> None:
         stream, host, peer = accepted.stream, accepted.host, accepted.peer
-        hello: Hello | None = None
+        introduced: Introduction | None = None
         try:
             with accepted.half_open():
-                hello = await self._handshake.answer(stream, self._purpose)
+                introduced = await self._protocol.answer(stream, self._purpose)
         except UNREACHABLE as error:
             # The rate of lines is limited for each host and type of error, so that a port scan or a wrong
             # configuration cannot fill the log.
@@ -121,9 +122,9 @@ class PeerPort(MovablePort):
             )
             await trio.aclose_forcefully(stream)
             return
-        if hello is None:
+        if introduced is None:
             await trio.aclose_forcefully(stream)
             return
         if len(self._welcome) < ADDRESSES_MAX:
             self._welcome[host] = None
-        await self._welcomed(hello, stream)
+        await self._welcomed(introduced, stream)

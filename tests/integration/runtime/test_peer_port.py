@@ -36,7 +36,7 @@ def test_unresolved_name_is_logged_once(caplog: pytest.LogCaptureFixture) -> Non
         me = ServerId(1)
         dialler = PeerDialler(
             TcpNetwork(),
-            PeerHandshake(me, "zab", 1000, lambda hello: [hello.host]),
+            PeerHandshake(me, "zab", Limits(handshake_ms=1000), lambda hello: [hello.host]),
             Limits(),
             Log(me, lambda: Epoch(0)),
         )
@@ -69,7 +69,12 @@ def test_port_moves_from_all_addresses_to_one_of_them() -> None:
         me = ServerId(1)
         log = Log(me, lambda: Epoch(0))
         port = PeerPort(
-            Purpose.LEARNER, TcpNetwork(), PeerHandshake(me, "zab", 100, lambda hello: []), Limits(), log, no_peer
+            Purpose.LEARNER,
+            TcpNetwork(),
+            PeerHandshake(me, "zab", Limits(handshake_ms=100), lambda hello: []),
+            Limits(),
+            log,
+            no_peer,
         )
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

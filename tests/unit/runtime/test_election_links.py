@@ -79,7 +79,7 @@ class Peer:
         self.inbox = Inbox(Wakeup(), 1 << 20, lambda: 0)
         self.heard: list[tuple[int, Any]] = []
         log = Log(self.sid, lambda: Epoch(0))
-        handshake = PeerHandshake(self.sid, "zab", limits.handshake_ms, lambda hello: [hello.host])
+        handshake = PeerHandshake(self.sid, "zab", limits, lambda hello: [hello.host])
         handshake.listen_at(f"host{sid}", 3888)
         self.known = set(known)
         self.elections = ElectionLinks(

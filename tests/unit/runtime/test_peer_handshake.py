@@ -11,18 +11,21 @@ import trio.testing
 from zab.core.errors import WireError
 from zab.core.zxid import ServerId
 from zab.runtime.peer_handshake import PeerHandshake, described
+from zab.runtime.peer_protocol import Introduction
+from zab.service.limits import Limits
 from zab.wire.frames import frame
-from zab.wire.greeting import VERSION, Hello, Purpose, Welcome, WrongPeer
+from zab.wire.greeting import VERSION, Purpose, Welcome, WrongPeer
 from zab.wire.peer import encode
 
 Side = Callable[[trio.abc.Stream], Awaitable[object]]
 
 
 def shake(one: int = 1, other: int = 2, ensemble: str = "zab") -> tuple[PeerHandshake, PeerHandshake]:
-    def anyone(hello: Hello) -> list[str]:
-        return [hello.host]
+    def anyone(introduced: Introduction) -> list[str]:
+        return [introduced.host]
 
-    return PeerHandshake(ServerId(one), "zab", 500, anyone), PeerHandshake(ServerId(other), ensemble, 500, anyone)
+    limits = Limits(handshake_ms=500)
+    return PeerHandshake(ServerId(one), "zab", limits, anyone), PeerHandshake(ServerId(other), ensemble, limits, anyone)
 
 
 async def both(caller: Side, answerer: Side) -> tuple[object, object]:
@@ -50,8 +53,7 @@ async def test_members_welcome_each_other() -> None:
         lambda stream: answerer.answer(stream, Purpose.ELECTION),
     )
     assert called is None
-    assert isinstance(hello, Hello)
-    assert (hello.server, hello.host, hello.port, hello.ensemble) == (1, "10.0.0.1", 3888, "zab")
+    assert hello == Introduction(ServerId(1), "10.0.0.1", 3888)
 
 
 async def test_both_sides_of_a_refusal_know_why() -> None:

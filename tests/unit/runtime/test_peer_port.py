@@ -46,7 +46,7 @@ def test_lack_of_descriptors_ends_a_silent_connection_of_a_stranger() -> None:
     async def main() -> None:
         accepted, silent = trio.testing.memory_stream_pair()
         me = ServerId(1)
-        handshake = PeerHandshake(me, "zab", 3_600_000, lambda hello: [])
+        handshake = PeerHandshake(me, "zab", Limits(handshake_ms=3_600_000), lambda hello: [])
         log = Log(me, lambda: Epoch(0))
         port = PeerPort(Purpose.LEARNER, OneDescriptor(accepted), handshake, Limits(), log, no_peer)
         async with trio.open_nursery() as nursery:

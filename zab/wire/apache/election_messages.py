@@ -80,6 +80,13 @@ class ElectionOpeningReader:
         self.rest = b""
         self._held = b""
 
+    @property
+    def missing_bytes(self) -> int:
+        """The number of bytes that may be received without reading past the opening."""
+        held = self._held
+        end = _OPENING.size + (_OPENING.unpack_from(held)[2] if len(held) >= _OPENING.size else 0)
+        return end - len(held)
+
     def feed(self, data: bytes) -> ElectionOpening | None:
         """Return the opening, or None if it is not complete yet. Raise `WireError` if it is malformed."""
         held = self._held = self._held + data
