@@ -75,6 +75,8 @@ def serve(
     in both; the stored membership does not include it; reconfigEnabled is on and the stored membership includes other
     servers, too; or --membership-from-file is given. Change members while the ensemble runs, with `zab shell reconfig`.
 
+    With peerProtocol=zookeeper, the server is an observer among servers of Apache ZooKeeper 3.9.
+
     \b
     zab serve zoo.cfg                      serve clients at clientPort
     zab serve --check zoo.cfg              print the settings in force
@@ -153,6 +155,7 @@ async def run(plan: ServerPlan) -> None:
             listen_host=plan.listen_host,
             tls=plan.quorum_tls,
             admit_non_members=plan.admit_non_members,
+            zookeeper=plan.zookeeper,
             disk=await trio.to_thread.run_sync(split_disk, plan.data, plan.log, plan.server_id),
         )
         http = [settings for settings in (plan.admin, plan.metrics) if settings is not None]

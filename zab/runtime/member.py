@@ -7,7 +7,7 @@ async with zab.open_member(MyMachine(), "data") as member:
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
@@ -37,9 +37,11 @@ from zab.runtime.waiter import Waiter
 from zab.service.batch_applier import OnMembership
 from zab.service.forwarding.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.forwarding.side_channel import MessageHandler
+from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
 from zab.service.health.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Machine, check_machine, kind_of
+from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.storage import snapshot_files
 from zab.storage.disk import Disk
 from zab.storage.real_disk import RealDisk
@@ -85,6 +87,7 @@ class Member:
         network: Network | None = None,
         host: Environment = REAL_ENVIRONMENT,
         admit_non_members: bool = False,
+        zookeeper: ZookeeperPeers | None = None,
     ) -> None:
         """Make a member of an ensemble, or a member that runs alone.
 
@@ -103,6 +106,9 @@ class Member:
         disk, network, host   replacements of the real ones, for tests; `tls` has no effect on a given network
         admit_non_members     True: servers that are not members may connect, read everything and forward requests. Set
                      it only to add new servers, which connect before they are members
+
+        zookeeper    settings of an ensemble that speaks the protocol of Apache ZooKeeper between its servers; None: it
+                     speaks our own. With them the machine must be a store, and the member an observer
 
         Raise `TypeError` if the machine, `path`, `server_id` or `ensemble` has a wrong type, and `ConfigError` if an
         argument is invalid or contradicts another one, or a file of `tls` cannot be used.
@@ -135,8 +141,9 @@ class Member:
             )
         network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
         self._arguments = MemberArguments(
-            self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host, admit_non_members
-        )
+            self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host, admit_non_members,
+            zookeeper,
+        )  # fmt: skip
         self._machine = machine
         self._path = path
         self._disk = disk
@@ -412,6 +419,38 @@ class Member:
     def turning(self) -> bool:
         """True while a turn runs. The function of `on_turn` is called when the turn ends or begins to wait."""
         return self._running is not None and self._running.turns.turning
+
+    # -- sessions, in an ensemble that speaks the protocol of ZooKeeper ------------------------------
+
+    @property
+    def zookeeper(self) -> ZookeeperPeers | None:
+        """The settings of an ensemble that speaks the protocol of ZooKeeper; None if it speaks our own."""
+        return self._arguments.zookeeper
+
+    async def revalidate_session(self, session: int, timeout_ms: int) -> bool:
+        """Let the leader regard a session as one of this server. Return False if there is no such session.
+
+        The call waits while there is no leader. Raise `OutcomeUnknown` if the leader is lost before its answer.
+        """
+        to_leader = self._to_zookeeper()
+        waiter = Waiter()
+        done = waiter.done
+        to_leader.revalidate(session, timeout_ms, done)
+        self._wakeup.ring()
+        try:
+            return await waiter.wait() is True
+        except trio.Cancelled:
+            to_leader.forget(done)
+            raise
+
+    def touch_sessions(self, sessions: Iterable[tuple[int, int]]) -> None:
+        """Report sessions that are in use, with their timeouts in ms. The report is lost without a leader."""
+        self._to_zookeeper().touch(sessions)
+
+    def _to_zookeeper(self) -> ZookeeperLeader:
+        to_leader = self._started().requests.zookeeper
+        assert to_leader is not None, "the ensemble speaks our own protocol"
+        return to_leader
 
     # -- messages outside of the history ------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -24,6 +24,7 @@ from zab.runtime.driver import Driver
 from zab.runtime.election_links import ElectionLinks
 from zab.runtime.inbox import Inbox
 from zab.runtime.learner_sync import LearnerSync
+from zab.runtime.link import Link
 from zab.runtime.links import Links
 from zab.runtime.member_arguments import MemberArguments, MemberHooks
 from zab.runtime.member_status import MemberStatus
@@ -39,17 +40,25 @@ from zab.runtime.waiter import Waiter
 from zab.runtime.writer import Writer
 from zab.runtime.zookeeper_handshake import ZookeeperHandshake
 from zab.service.batch_applier import BatchApplier
+from zab.service.forwarding.leadership import LearnerLink
 from zab.service.forwarding.pending_submissions import PendingSubmissions
 from zab.service.forwarding.request_path import RequestPath
+from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
 from zab.service.health.role_reporter import RoleReporter
 from zab.service.health.status import RoleChange, SnapshotStatus
 from zab.service.peer_directory import PeerDirectory
 from zab.service.replicated_machine import Machine
+from zab.service.tree_digests import DigestedTree, TreeDigestCheck
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage
 
 COMMITTED_S: Final = 1.0
 """The interval at which the committed zxid is saved. A killed server may know an older one after its next start."""
+
+
+def _encode_on(link: LearnerLink, message: Any) -> bytes:
+    assert isinstance(link, Link), "the links of a member are those of its runtime"
+    return link.codec.encode(message)
 
 
 class MemberRuntime:
@@ -110,6 +119,10 @@ class MemberRuntime:
         )
 
         # The parts of a turn.
+        zookeeper = None
+        if arguments.zookeeper is not None:
+            digests = TreeDigestCheck(machine) if isinstance(machine, DigestedTree) else None
+            zookeeper = ZookeeperLeader(pending, limits, _encode_on, digests)
         self.requests = requests = RequestPath(
             node,
             machine,
@@ -121,6 +134,7 @@ class MemberRuntime:
             watchdog,
             hooks.on_leader_message,
             hooks.on_member_message,
+            zookeeper,
         )
         self._snapshots = snapshots = SnapshotTaker(storage, writer, limits, log, jitter, node.log_starts, environment)
         finder = SnapshotFinder(node, inbox, storage, snapshots, log, environment)
@@ -129,8 +143,12 @@ class MemberRuntime:
             if zxid is None:
                 membership.activate(ensemble)
             hooks.on_membership(ensemble, zxid)
+            if zookeeper is not None and zxid is not None:
+                zookeeper.changed(zxid)
 
-        applier = BatchApplier(machine, storage, pending, snapshots.schedule.count, on_membership, watchdog)
+        on_untagged = None if zookeeper is None else zookeeper.applied
+        count = snapshots.schedule.count
+        applier = BatchApplier(machine, storage, pending, count, on_membership, watchdog, on_untagged)
         restorer = SnapshotRestorer(node, machine, storage, links, snapshots.schedule, gate, environment)
         roles = RoleReporter(node, elections.settled, log, on_role)
         alarm = DeadlineAlarm(node, wakeup)

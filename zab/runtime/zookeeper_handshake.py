@@ -86,7 +86,8 @@ class ZookeeperHandshake:
     def codec(self, *, dialled: bool) -> PacketCodec:
         if dialled:
             enabled = self._peers.reconfig_enabled
-            return PacketCodec(LinkToLeader(self.me, self._packet_bytes_max, reconfig_enabled=enabled))
+            to_leader = LinkToLeader(self.me, self._packet_bytes_max, reconfig_enabled=enabled)
+            return PacketCodec(to_leader, to_leader.take_notices)
         return PacketCodec(LinkToLearner(self._packet_bytes_max))
 
     def encode_vote(self, vote: Notification) -> bytes:

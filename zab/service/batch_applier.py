@@ -32,6 +32,9 @@ _unpack_tag: Final = TAG.unpack_from
 OnMembership: TypeAlias = Callable[[Ensemble, Zxid | None], None]
 """Called with None when a membership comes into force, and with its zxid when everything before it is applied."""
 
+OnUntagged: TypeAlias = Callable[[Zxid, bytes, object], None]
+"""Called with the zxid, the payload and the result of an applied transaction."""
+
 
 class Pause(Enum):
     """A reason for a turn to wait. A `Restore` is another one."""
@@ -59,8 +62,12 @@ class BatchApplier:
         count_applied: Callable[[int, int], None],
         on_membership: OnMembership,
         watchdog: StallWatch,
+        on_untagged: OnUntagged | None = None,
     ) -> None:
-        """`count_applied` receives the numbers of transactions and bytes of each batch, before it is applied."""
+        """`count_applied` receives the numbers of transactions and bytes of each batch, before it is applied.
+
+        `on_untagged` receives each applied transaction without this member's tag; None: they answer no request here.
+        """
         self.machine = machine
         self.applied = self.applied_bytes = 0
         """The numbers of transactions and bytes since the start, in all batches whose application has begun."""
@@ -69,6 +76,7 @@ class BatchApplier:
         self._count_applied = count_applied
         self._on_membership = on_membership
         self._watchdog = watchdog
+        self._on_untagged = on_untagged
         self._pause_at = watchdog.clock() + APPLY_S
         """The time at which the applier next pauses, so that other tasks run."""
 
@@ -97,7 +105,7 @@ class BatchApplier:
             self._on_membership(Ensemble.parse(text.decode()), batch.last)
             return
         apply, pending, clock = self.machine.apply, self._pending, self._watchdog.clock
-        mine, applied = pending.origin, pending.applied
+        mine, applied, on_untagged = pending.origin, pending.applied, self._on_untagged
         started = clock()
         for zxid, payload in zip(batch.zxids, payloads, strict=True):
             try:
@@ -107,6 +115,8 @@ class BatchApplier:
             origin, counter = _unpack_tag(payload)
             if origin == mine:
                 applied(counter, result)
+            elif on_untagged is not None:
+                on_untagged(zxid, payload, result)
             ended = clock()
             if ended - started > SLOW_APPLY_S:
                 self._watchdog.took(ended - started, partial(self._describe, zxid, payload))

@@ -12,7 +12,7 @@ clocks. In production the owner is `ServerRuntime`, in simulation the client por
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from zab.core.failed_logins import FailedLoginSettings
 from zab.core.zxid import Epoch, Millis, ServerId
@@ -29,6 +29,9 @@ from zab.service.throttle import RequestTotals, Throttles
 from zab.store.operations import Op
 from zab.store.session_table import SessionIds
 from zab.store.store import Store
+from zab.wire.disk_store import NO_SERVER
+
+Touch: TypeAlias = Callable[[list[tuple[int, int]]], None]
 
 
 class ServiceSettings(ConnectionSettings, ReadOnlySettings, Protocol):
@@ -63,8 +66,13 @@ class ClientService:
         chance: Callable[[], float],
         audit: AuditLog | None = None,
         bounds: InnerBounds = DEFAULT_BOUNDS,
+        touch: Touch | None = None,
     ) -> None:
-        """`clock_ms` never goes back; `wall_ms` is the wall clock. `chance` returns a random number from 0 to 1."""
+        """`clock_ms` never goes back; `wall_ms` is the wall clock. `chance` returns a random number from 0 to 1.
+
+        `touch` takes the active sessions, with their timeouts, in an ensemble that speaks the protocol of ZooKeeper;
+        None in one of our own, where `check` returns reports for the leader.
+        """
         self.me = me
         self.machine = machine
         """The applied state, from which clients read."""
@@ -99,6 +107,7 @@ class ClientService:
             LocalSessions(settings.tick_ms, random_bytes(SECRET_BYTES)),
             requests.post,
             random_bytes,
+            zookeeper=touch is not None,
         )
         """The global sessions of the ensemble, and the local ones of this server."""
         self.tracker = SessionTracker(self, settings.tick_ms, clock_ms(), bounds.report_sessions_max)
@@ -112,6 +121,7 @@ class ClientService:
         )
         """The schedule for the deletion of containers and TTL nodes."""
         self._clock_ms = clock_ms
+        self._touch = touch
 
     # -- roles and snapshots -------------------------------------------------------------------------
 
@@ -165,7 +175,11 @@ class ClientService:
             self.expire_session(session, found.epoch)
         for opening in found.gave_up:
             opening.cancel()
-        return found.reports
+        if self._touch is None:
+            return found.reports
+        table = self.sessions.table
+        self._touch([(session, table[session][0]) for session in found.active if session in table])
+        return []
 
     def expire_session(self, session: int, epoch: Epoch) -> None:
         self.log.say("session_expired", session=f"{session:#x}")
@@ -188,7 +202,7 @@ class ClientService:
                 client.ended("the session is closed")
             return
         self.tracker.touch((session,), self._clock_ms())
-        if client is not None and known[1] != self.me:
+        if client is not None and known[1] not in (self.me, NO_SERVER):
             client.ended("the session has moved to another server")
 
     def session_closes(self, session: int, owned: Iterable[str]) -> None:

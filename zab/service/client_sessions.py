@@ -26,6 +26,8 @@ from collections.abc import Callable, Generator, Mapping
 from enum import Enum
 from typing import Any, Final, TypeAlias, TypeVar
 
+from attrs import frozen
+
 from zab.core.zxid import Epoch, Millis, ServerId
 from zab.service.attached import Attached
 from zab.service.forwarding.pending_submissions import Done
@@ -35,12 +37,21 @@ from zab.store.operations import Fields, Op
 from zab.store.request_format import INTERNAL, pack_body, pack_request
 from zab.store.session_table import SessionIds
 from zab.store.store import Store
+from zab.wire.apache.session_passwords import session_password
 
 SECRET_BYTES: Final = 32
 REPLACED: Final = "the client is back on another connection"
 _NO_IDENTITIES: Final = encode_identities(())
 
 T = TypeVar("T")
+
+
+@frozen
+class Revalidate:
+    """A step: let a leader of ZooKeeper attach the session to this server. The result is True if the session exists."""
+
+    session: int
+    timeout_ms: int
 
 
 class SessionStep(Enum):
@@ -51,7 +62,7 @@ class SessionStep(Enum):
 
 
 BARRIER: Final = SessionStep.BARRIER
-Steps: TypeAlias = Generator[bytes | SessionStep, Any, T]
+Steps: TypeAlias = Generator[bytes | SessionStep | Revalidate, Any, T]
 """An operation of several steps. A request's step receives the result of `apply`; a barrier's step receives None."""
 
 
@@ -68,7 +79,13 @@ class ClientSessions:
         local: LocalSessions,
         post: Callable[[bytes, Done], None],
         random_bytes: Callable[[int], bytes],
+        *,
+        zookeeper: bool = False,
     ) -> None:
+        """`zookeeper`: the ensemble speaks the protocol of ZooKeeper.
+
+        Then passwords are computed without a secret, and no transaction attaches a session.
+        """
         self.attached: dict[int, Attached] = {}
         """session -> its client at this server: a connection, or a session in this process"""
         self.local = local
@@ -78,6 +95,7 @@ class ClientSessions:
         self._ids = ids
         self._post = post
         self._random_bytes = random_bytes
+        self._zookeeper = zookeeper
 
     @property
     def table(self) -> Mapping[int, tuple[int, int]]:
@@ -96,7 +114,7 @@ class ClientSessions:
 
     def create(self, timeout_ms: int) -> Steps[int]:
         """Create a global session, and return its id."""
-        if not self._store.sessions.secret:
+        if not self._store.sessions.secret and not self._zookeeper:
             self._post(self._secret_request(), ignore_result)
         session = self._ids.next()
         try:
@@ -109,7 +127,7 @@ class ClientSessions:
 
     def create_local(self, timeout_ms: int, now: Callable[[], Millis], *, read_only: bool) -> Steps[int]:
         """Create a local session, and return its id."""
-        if not self._store.sessions.secret and not read_only:
+        if not self._store.sessions.secret and not read_only and not self._zookeeper:
             yield self._secret_request()  # otherwise the password would change when the secret is set
         session = self._ids.next()
         self.local.add(session, timeout_ms, now())
@@ -130,6 +148,8 @@ class ClientSessions:
         return session in self.table or session in self.local
 
     def password(self, session: int) -> bytes:
+        if self._zookeeper:
+            return session_password(session)
         sessions = self._store.sessions
         return sessions.password(session) if sessions.secret else self.local.password(session)
 
@@ -150,7 +170,7 @@ class ClientSessions:
             return self.find_read_only(session, password)
         if session not in self.table and not local.is_upgrading(session):
             yield BARRIER  # another server may have created it a moment ago
-        if not self.knows(session) or not self._store.sessions.password_is(session, password):
+        if not self.knows(session) or not self._password_is(session, password):
             return None
         old = self.attached.get(session)
         if old is not None:
@@ -158,9 +178,19 @@ class ClientSessions:
             # request below is answered. If a later leader received the held requests, it would carry them out after the
             # client's newer requests.
             old.ended(REPLACED)
+        if self._zookeeper:
+            known = self.table.get(session)
+            exists = yield Revalidate(session, 0 if known is None else known[0])
+            known = self.table.get(session)
+            return known[0] if exists and known is not None else None
         _, error, *_ = yield self.internal_request(Op.ATTACH_SESSION, (), session)
         known = self.table.get(session)
         return None if error or known is None else known[0]
+
+    def _password_is(self, session: int, password: bytes | None) -> bool:
+        if not self._zookeeper:
+            return self._store.sessions.password_is(session, password)
+        return password is not None and hmac.compare_digest(session_password(session), password)
 
     def attach(self, client: Attached) -> None:
         """Make this the session's client, to be disconnected if the session ends or moves. Disconnect an older one."""

@@ -142,6 +142,10 @@ class ConfigNode:
         if known <= version and (version <= machine.zxid or not counter_of(version)):
             machine.configure(version, text_of(ensemble))
 
+    def changed(self) -> Answer:
+        """Return the answer for a client whose reconfiguration is in force."""
+        return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
+
     # -- the change ---------------------------------------------------------------------------------
 
     def change(self, fields: Fields, current: Callable[[], Ensemble]) -> ReconfigurationSteps:
@@ -171,7 +175,7 @@ class ConfigNode:
                 return ErrorCode.BAD_ARGUMENTS, None
             else:
                 yield BARRIER  # in force already; after the barrier it is applied here
-                return ErrorCode.OK, self._machine.tree.nodes[CONFIG]
+                return self.changed()
         raise ZabError(
             f"{ATTEMPTS_MAX} attempts to change the membership failed: there was no leader, the leader was busy or was "
             "lost, or other changes came first; try again"

@@ -65,6 +65,7 @@ class Findings:
     reports  messages to the leader
     ended    clients to disconnect, with the reason
     gave_up  openings that should wait no longer
+    active   the sessions at this server whose clients have sent something, unless this server leads or has no leader
     """
 
     epoch: Epoch
@@ -72,6 +73,7 @@ class Findings:
     reports: list[bytes] = field(factory=list)
     ended: list[tuple[Attached, str]] = field(factory=list)
     gave_up: list[SessionOpening] = field(factory=list)
+    active: list[int] = field(factory=list)
 
 
 class SessionTracker:
@@ -164,6 +166,7 @@ class SessionTracker:
                 self.touch(server.sessions.table, now)
             found.expired += expiry.due(now)
         elif server.ready:
+            found.active += alive
             for start in range(0, len(alive), self._report_sessions_max):
                 part = alive[start : start + self._report_sessions_max]
                 found.reports.append(ALIVE + struct.pack(f">{len(part)}q", *part))

@@ -224,8 +224,16 @@ class Store:
         _, zxid, leaders = transactions.CHECKPOINT_HEAD.unpack_from(txn)
         ours = self.digest.at(zxid)
         if ours is not None and ours != leaders:
-            self.mismatches += 1
-            self.mismatch = Mismatch(zxid, leaders, ours)
+            self.tree_differs(zxid, leaders, ours)
+
+    def tree_digest(self) -> int:
+        """Return the digest of the tree after the last transaction."""
+        return self.digest.value
+
+    def tree_differs(self, zxid: int, leaders: int, ours: int) -> None:
+        """Record that the leader's tree had another digest after this transaction."""
+        self.mismatches += 1
+        self.mismatch = Mismatch(zxid, leaders, ours)
 
     def configure(self, zxid: int, text: bytes, *, applied: bool = False) -> None:
         """Write the current membership to `/zookeeper/config`.

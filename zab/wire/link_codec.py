@@ -6,7 +6,7 @@ packets whose meaning depends on the packets before it, so its translators have 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from zab.wire.frames import FrameReader
@@ -88,8 +88,10 @@ class PacketCodec:
 
     shares_frames: Final = False
 
-    def __init__(self, translator: PacketTranslator) -> None:
+    def __init__(self, translator: PacketTranslator, beside: Callable[[], list[Any]] = list) -> None:
+        """`beside` returns messages that precede those of each `feed`."""
         self._translator = translator
+        self._beside = beside
         self.encode = translator.encode
 
     @property
@@ -98,5 +100,5 @@ class PacketCodec:
 
     def feed(self, data: bytes | bytearray) -> tuple[list[Any], int]:
         held = self._translator.held_bytes
-        messages = list(self._translator.feed(bytes(data)))
-        return messages, max(0, len(data) + held - self._translator.held_bytes)
+        messages = self._translator.feed(bytes(data))
+        return [*self._beside(), *messages], max(0, len(data) + held - self._translator.held_bytes)

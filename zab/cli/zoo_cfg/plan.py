@@ -25,7 +25,7 @@ from zab.cli.zoo_cfg.security_keys import LOGIN_FILE, audit_settings, security_s
 from zab.cli.zoo_cfg.zoo_source import ZooSource
 from zab.config.config_source import BadConfig
 from zab.config.jaas import SERVER
-from zab.core.ensemble import NO_HOST, Ensemble
+from zab.core.ensemble import NO_HOST, Ensemble, Role
 from zab.core.errors import ConfigError
 from zab.core.failed_logins import FailedLoginSettings
 from zab.core.ready import Settings
@@ -36,6 +36,7 @@ from zab.runtime.directory_owner import NAME as IDENTITY
 from zab.runtime.store_server.client_port_settings import NO_THROTTLE, ClientPortSettings
 from zab.runtime.store_server.security_settings import SecuritySettings
 from zab.service.limits import Limits
+from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.storage.offline import stored_membership
 from zab.storage.storage import StorageSettings
 from zab.store.acl import Access
@@ -45,6 +46,7 @@ from zab.wire.disk_files import VERSION_DIRECTORY
 
 TICK_MS: Final = 3_000
 """ZooKeeper's default for `tickTime`."""
+OWN_PROTOCOL: Final = "zab"
 PRE_ALLOC_KB: Final = 65_536
 """ZooKeeper's default for `preAllocSize`."""
 _OF_AN_ENSEMBLE: Final = {
@@ -77,6 +79,7 @@ class ServerPlan:
     metrics: AdminSettings | None
     quorum_tls: QuorumTls | None
     admit_non_members: bool
+    zookeeper: ZookeeperPeers | None
     warnings: tuple[str, ...]
     listens: tuple[ListenAddress, ...] = ()
     """The ports that this server listens on: for clients, for operators and for other servers."""
@@ -111,6 +114,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     sid = read_id(source, data, ensemble, saved)
     check_peer_type(source, ensemble, sid)
     lacks = _check_ensemble(source, ensemble, saved)
+    _check_peer_protocol(source, ensemble, sid)
     host, port = _client_address(source, ensemble, sid)
     secure_port: int | None = source.value("secureClientPort", None)
     source.warn_of_keys_without_effect()
@@ -148,6 +152,7 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
         secure_port,
         EVERYWHERE if everywhere else None,
         admit_non_members=source.value("quorum.admitNonMembers", False),
+        zookeeper=_zookeeper_peers(source),
         warnings=tuple(source.warnings),
         listens=tuple(ports),
         replaces=replaces,
@@ -222,6 +227,28 @@ def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensembl
                     "to the value of the other servers"
                 )
     return lacks
+
+
+def _zookeeper_peers(source: ZooSource) -> ZookeeperPeers | None:
+    if source.value("peerProtocol", OWN_PROTOCOL) == OWN_PROTOCOL:
+        return None
+    return ZookeeperPeers(reconfig_enabled=source.value("reconfigEnabled", False))
+
+
+def _check_peer_protocol(source: ZooSource, ensemble: Ensemble | None, sid: int) -> None:
+    """Record a problem if this server cannot have its role in an ensemble that speaks the protocol of ZooKeeper."""
+    entry = source.entries.get("peerProtocol")
+    if entry is None or source.value("peerProtocol", OWN_PROTOCOL) == OWN_PROTOCOL:
+        return
+    server = None if ensemble is None else ensemble.by_id.get(ServerId(sid))
+    if server is None:
+        source.problem(entry.key, "requires server.N lines, with one of this server")
+    elif server.role is not Role.OBSERVER:
+        source.problem(
+            entry.key,
+            f"server.{sid} is a participant. So far this server can only be an observer among servers of Apache "
+            "ZooKeeper: let its line end with `:observer`, in the files of all servers",
+        )
 
 
 def _client_address(source: ZooSource, ensemble: Ensemble | None, sid: int) -> tuple[str | None, int | None]:

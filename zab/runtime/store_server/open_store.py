@@ -30,6 +30,7 @@ from zab.runtime.store_server.tls_acceptor import TlsAcceptor
 from zab.service.config_node import check_request
 from zab.service.forwarding.proposal_queue import txn_bytes_max_of
 from zab.service.limits import Limits
+from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.storage.disk import Disk
 from zab.storage.storage import StorageSettings
 from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
@@ -54,6 +55,7 @@ class MemberOptions(TypedDict, total=False):
     network: Network | None
     host: Environment
     admit_non_members: bool
+    zookeeper: ZookeeperPeers | None
 
 
 class StoreOptions(MemberOptions, total=False):

@@ -44,6 +44,8 @@ class ServerMembership:
     async def change(self, fields: Fields) -> Answer:
         """Carry out the steps of a reconfiguration that the leader has permitted. Return the answer for the client."""
         member = self._member
+        if member.zookeeper is not None:
+            return self._config_node.changed()  # the request was forwarded like a write, and is carried out already
         steps = self._config_node.change(fields, lambda: member.status().ensemble)
         try:
             step = next(steps)

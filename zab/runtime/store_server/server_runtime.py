@@ -29,7 +29,7 @@ from zab.runtime.store_server.server_membership import ServerMembership
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.service.attached import Connected
 from zab.service.client_service import ClientService
-from zab.service.client_sessions import BARRIER, Steps
+from zab.service.client_sessions import Revalidate, SessionStep, Steps
 from zab.service.config_node import ConfigNode
 from zab.service.health.operator_warnings import quorum_loss
 from zab.service.health.server_role import ServerRole
@@ -81,6 +81,7 @@ class ServerRuntime:
             random_bytes=member.environment.random_bytes,
             chance=Random(member.environment.random_bytes(16)).random,
             audit=self.audit,
+            touch=None if member.zookeeper is None else member.touch_sessions,
         )
         self.readiness = Readiness(self.clients)
         """Notified whenever `clients.ready` may have changed."""
@@ -168,12 +169,20 @@ class ServerRuntime:
         try:
             while True:
                 step = steps.send(result)
-                result = await (self.member.barrier() if step is BARRIER else self.poster.ask(step))
+                result = await self._take_step(step)
         except StopIteration as end:
             found: T = end.value
             return found
         finally:
             steps.close()
+
+    async def _take_step(self, step: bytes | SessionStep | Revalidate) -> object:
+        if isinstance(step, Revalidate):
+            return await self.member.revalidate_session(step.session, step.timeout_ms)
+        if isinstance(step, SessionStep):
+            await self.member.barrier()
+            return None
+        return await self.poster.ask(step)
 
     # -- the state at the moment ------------------------------------------------------------------
 

@@ -287,16 +287,17 @@ class PendingSubmissions:
         `_carried_out` may stay: the remaining requests have not been sent since the last catch-up point. So neither
         they nor their successors are in the snapshot.
         """
+        self.lose_sent(
+            OutcomeUnknown("a snapshot of the leader has replaced this server's state, and may contain the request")
+        )
+
+    def lose_sent(self, error: Exception) -> None:
+        """End the requests that were sent and have no answer with an error."""
         for counter in list(self._open):
             if counter <= self._sent:
                 done = self._close(counter)
                 if done is not None:
-                    done(
-                        None,
-                        OutcomeUnknown(
-                            "a snapshot of the leader has replaced this server's state, and may contain the request"
-                        ),
-                    )
+                    done(None, error)
 
     def stop(self, error: Exception) -> None:
         stopped = [*(done for _, done in self._open.values()), *(each.done for each in self._queued)]

@@ -11,19 +11,22 @@ It is pure: the driver of a server calls it, and so does the simulator.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
+from zab.core.errors import ConfigError
 from zab.core.messages import State
 from zab.core.node import Node
 from zab.core.zxid import Millis, Zxid
 from zab.service.forwarding.leader_intake import LeaderIntake
 from zab.service.forwarding.leadership import Leadership, LearnerLink, LearnerLinks
-from zab.service.forwarding.membership_changes import MembershipChanges
+from zab.service.forwarding.membership_changes import MembershipChanges, reply_of
 from zab.service.forwarding.pending_submissions import PendingSubmissions
 from zab.service.forwarding.proposal_queue import NEVER_STALLS, FailureLog, ProposalQueue, StallWatch
 from zab.service.forwarding.request_forwarder import RequestForwarder
 from zab.service.forwarding.side_channel import MessageHandler, SideChannel, ignore_message
 from zab.service.forwarding.sync_barriers import SyncBarriers
+from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Machine
 from zab.wire.peer import encode
@@ -38,6 +41,9 @@ from zab.wire.relay_messages import (
     Refusals,
 )
 
+_NO_CHANGE: Final = (
+    "an ensemble that speaks the protocol of ZooKeeper is changed by a reconfig request of a client, not by a member"
+)
 RelayHandler: TypeAlias = Callable[[LearnerLink, Any, Millis], None]
 
 
@@ -54,14 +60,21 @@ class RequestPath:
         watchdog: StallWatch = NEVER_STALLS,
         on_leader_message: MessageHandler = ignore_message,
         on_member_message: MessageHandler = ignore_message,
+        zookeeper: ZookeeperLeader | None = None,
     ) -> None:
+        """`zookeeper`: the path to a leader in an ensemble that speaks ZooKeeper's protocol; None in one of our own."""
         self.pending = pending
+        self.zookeeper = zookeeper
         self.queue = ProposalQueue(machine, limits, log, watchdog)
         self.barriers = SyncBarriers(node)
         self.intake = LeaderIntake(node, self.queue, self.barriers, pending, limits, wall_ms)
         self.forwarder = RequestForwarder(pending, limits)
         self.changes = MembershipChanges()
-        self.side_channel = SideChannel(node, links, lambda: self._leadership, on_leader_message, on_member_message)
+        self.side_channel = SideChannel(
+            node, links, lambda: self._leadership, on_leader_message, on_member_message, exists=zookeeper is None
+        )
+        self._to_leader: RequestForwarder | ZookeeperLeader = zookeeper or self.forwarder
+        """The path to another server that leads."""
         self.handlers: Mapping[type[Any], RelayHandler] = {
             Forward: lambda link, message, now: self.intake.on_forward(link, message),
             CatchUpRequest: lambda link, message, now: self.intake.on_catch_up_request(link, message),
@@ -73,6 +86,8 @@ class RequestPath:
             Refusals: self._on_refusals,
         }
         """type of a message on a learner link -> its handler; the consensus never sees these messages"""
+        if zookeeper is not None:
+            self.handlers = {kind: partial(_hand_over, handle) for kind, handle in zookeeper.handlers.items()}
         self._node = node
         self._links = links
         self._leadership: Leadership | None = None
@@ -107,13 +122,15 @@ class RequestPath:
         link = leadership.link
         if self.changes.waiting:
             for request in self.changes.take():
-                if link is not None:
+                if self.zookeeper is not None:
+                    self.changes.replied(reply_of(request.number, ConfigError(_NO_CHANGE)))
+                elif link is not None:
                     link.send(encode(request))
                 else:
                     self.changes.replied(self.intake.reconfigure(request, now))
         if link is not None:
             if self.pending.wants_to_send:
-                self.forwarder.forward(link, self._applied)
+                self._to_leader.forward(link, self._applied)
             return
         if self.pending.wants_to_send:
             self.intake.take_own()
@@ -129,7 +146,7 @@ class RequestPath:
         if found == before:
             return
         if before is not None:
-            self.forwarder.end()
+            self._to_leader.end()
             self.changes.leadership_over()
         if found is None or found.link is not None:
             self.intake.end()
@@ -138,7 +155,7 @@ class RequestPath:
             return
         if found.link is None:
             self.intake.begin(found)
-        self.forwarder.begin(found, self._node.last)
+        self._to_leader.begin(found, self._node.last)
         self.reached(self._applied)
 
     def _current_leadership(self) -> Leadership | None:
@@ -190,7 +207,15 @@ class RequestPath:
         """Handle a snapshot that replaced the history up to `zxid`."""
         self.pending.jumped()
         self.changes.jumped(zxid)
+        if self.zookeeper is not None:
+            self.zookeeper.restored()
 
     def stop(self, error: Exception) -> None:
         self.changes.stop(error)
         self.barriers.stop(error)
+        if self.zookeeper is not None:
+            self.zookeeper.stop(error)
+
+
+def _hand_over(handle: Callable[[LearnerLink, Any], None], link: LearnerLink, message: Any, now: Millis) -> None:
+    handle(link, message)

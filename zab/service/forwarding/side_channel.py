@@ -26,8 +26,10 @@ class SideChannel:
         leadership: Callable[[], Leadership | None],
         on_leader_message: MessageHandler = ignore_message,
         on_member_message: MessageHandler = ignore_message,
+        *,
+        exists: bool = True,
     ) -> None:
-        """`leadership` returns the leadership in force.
+        """`leadership` returns the leadership in force. `exists` is False if the protocol has no such messages.
 
         `on_leader_message` receives the members' messages while this server leads. `on_member_message` receives the
         messages of this server's leader.
@@ -35,13 +37,14 @@ class SideChannel:
         self._node = node
         self._links = links
         self._leadership = leadership
+        self._exists = exists
         self._on_leader_message = on_leader_message
         self._on_member_message = on_member_message
 
     def tell_leader(self, body: bytes) -> bool:
-        """Send a message to the leader. Return False if there is no leader: then the message is lost."""
+        """Send a message to the leader. Return False if there is no leader, or no way: then the message is lost."""
         leadership = self._leadership()
-        if leadership is None:
+        if leadership is None or not self._exists:
             return False
         link = leadership.link
         if link is None:
@@ -53,7 +56,7 @@ class SideChannel:
     def tell_members(self, body: bytes) -> bool:
         """Send a message to all synced learners. Return False, and send nothing, if this server does not lead."""
         leadership = self._leadership()
-        if leadership is None or leadership.link is not None:
+        if leadership is None or leadership.link is not None or not self._exists:
             return False
         frame = encode(MemberMessage(body))
         for sid in self._node.synced:

@@ -69,7 +69,16 @@ from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Zxid, make
 from zab.store.operations import Op
 from zab.wire.apache import packet_bodies as bodies
 from zab.wire.apache.election_messages import decode_ensemble
-from zab.wire.apache.packet_bodies import NO_ZXID, LearnerInfo, LearnerRequest, RevalidateReply, RevalidateRequest
+from zab.wire.apache.packet_bodies import (
+    NO_ZXID,
+    ChangeRequested,
+    LearnerInfo,
+    LearnerRequest,
+    RevalidateReply,
+    RevalidateRequest,
+    SessionTouches,
+    TreeDigests,
+)
 from zab.wire.apache.proposals import decode_proposal, membership_of, payload_of
 from zab.wire.apache.quorum_packets import PACKET_BYTES_MAX, PacketReader, PacketType, QuorumPacket, encode_packet
 from zab.wire.apache.snapshot_stream import SnapshotStream
@@ -83,6 +92,8 @@ BATCH_ENTRIES_MAX: Final = 1000
 BATCH_BYTES_MAX: Final = 1 << 20
 PINGS_MAX: Final = 10_000
 """The largest number of pings that this server has not answered. Without an answer the leader ends the link earlier."""
+TOUCHES_MAX: Final = 50_000
+"""The largest number of sessions in one answer to a ping. The others follow with the next one."""
 _SYNC_SESSION: Final = 0
 _SYNC_BODY: Final = text("/")
 
@@ -128,6 +139,8 @@ class LinkToLeader:
         """(zxid, version, digest): the digest that the leader's tree has after a transaction. The last ones; to be
         compared once the transaction is applied.
         """
+        self._changes: list[ChangeRequested] = []
+        """The changes of the membership in this `feed`, which have no header in our log."""
         self._me = me
         self._reconfig_enabled = reconfig_enabled
         self._reader = PacketReader(packet_bytes_max)
@@ -338,7 +351,9 @@ class LinkToLeader:
         gathered.size += len(payload)
 
     def _membership(self, txn: FileTxn) -> Batch:
-        return pack(Zxid(txn.zxid), [membership_of(txn)], config=True)
+        batch = pack(Zxid(txn.zxid), [membership_of(txn)], config=True)
+        self._changes.append(ChangeRequested(Zxid(txn.zxid), txn.session, txn.cxid))
+        return batch
 
     def _flush_batch(self) -> None:
         gathered, self._gathered = self._gathered, None
@@ -362,6 +377,13 @@ class LinkToLeader:
     def touch(self, session: int, timeout_ms: int) -> None:
         """Report with the next answer to a ping that a client has used its session."""
         self._touched[session] = timeout_ms
+
+    def take_notices(self) -> list[TreeDigests | ChangeRequested]:
+        """Remove and return the notices of the last `feed`: the `digests`, and the requests of membership changes."""
+        digests, changes = tuple(self.digests), self._changes
+        self.digests.clear()
+        self._changes = []
+        return [TreeDigests(digests), *changes] if digests else [*changes]
 
     def encode(self, message: object) -> bytes:
         """Return the packets of a message: none if the leader needs none.
@@ -387,6 +409,9 @@ class LinkToLeader:
                 self._syncs.append(message)
                 sync = LearnerRequest(_SYNC_SESSION, message.number & 0x7FFF_FFFF, Op.SYNC, _SYNC_BODY)
                 return encode_packet(bodies.request_packet(sync))
+            case SessionTouches():
+                self._touched.update(message.sessions)
+                return b""
             case LearnerRequest():
                 return encode_packet(bodies.request_packet(message))
             case RevalidateRequest():
@@ -429,4 +454,7 @@ class LinkToLeader:
         if not self._adopted:
             return b""
         touched, self._touched = self._touched, {}
+        if len(touched) > TOUCHES_MAX:
+            rest = list(touched.items())
+            touched, self._touched = dict(rest[:TOUCHES_MAX]), dict(rest[TOUCHES_MAX:])
         return encode_packet(QuorumPacket(PacketType.PING, zxid, bodies.encode_touches(touched)))

@@ -73,6 +73,22 @@ class RevalidateReply:
     valid: bool
 
 
+@frozen
+class TreeDigests:
+    """The digests that the leader's tree has after transactions that have arrived: (zxid, version, digest)."""
+
+    digests: tuple[tuple[Zxid, int, int], ...]
+
+
+@frozen
+class ChangeRequested:
+    """The session and the client's number of the request that the change of the membership at `zxid` carries out."""
+
+    zxid: Zxid
+    session: int
+    cxid: int
+
+
 SessionMessage: TypeAlias = LearnerRequest | SessionTouches | RevalidateRequest | RevalidateReply
 
 

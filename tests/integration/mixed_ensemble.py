@@ -1,0 +1,124 @@
+"""Three servers of Apache ZooKeeper, and one of ours: `zab serve` with the same configuration and one key more."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from bench.ports import free_port
+from tests.integration import apache
+from tests.integration.raw_client import Client
+from tests.integration.served import Served, serve
+
+VOTERS: Final = (1, 2, 3)
+OURS: Final = 4
+SETTLE_S_MAX: Final = 60
+T = TypeVar("T")
+
+
+class MixedEnsemble:
+    """Servers 1 to 3 are those of ZooKeeper; server 4 is ours."""
+
+    def __init__(self, folder: Path, stack: ExitStack, properties: dict[str, str]) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._java: dict[int, AbstractContextManager[object]] = {}
+        self._ours: AbstractContextManager[Served] | None = None
+        self.processes: dict[int, object] = {}
+        self.servers = {sid: apache.Server(free_port(), folder / f"{sid}" / "data") for sid in (*VOTERS, OURS)}
+        self.properties = {"initLimit": "20", "syncLimit": "10", "skipACL": "no", **properties}
+        for sid in self.servers:
+            role = "observer" if sid == OURS else "participant"
+            self.properties[f"server.{sid}"] = f"127.0.0.1:{free_port()}:{free_port()}:{role}"
+        stack.callback(self._end)
+
+    def _end(self) -> None:
+        for sid in list(self._java):
+            self.stop(sid)
+
+    # -- servers of ZooKeeper ------------------------------------------------------------------------
+
+    def start(self, *sids: int) -> None:
+        processes = {}
+        for sid in sids:
+            server = self.servers[sid]
+            server.data.mkdir(parents=True, exist_ok=True)
+            (server.data / "myid").write_text(f"{sid}")
+            running = apache._process(server.data.parent, server, self.properties)
+            processes[sid] = self.processes[sid] = running.__enter__()
+            self._java[sid] = running
+        for sid, process in processes.items():
+            apache._wait_for(self.servers[sid].port, process, self.servers[sid].data.parent / "server.log")
+
+    def stop(self, sid: int) -> None:
+        self._java.pop(sid).__exit__(None, None, None)
+
+    def kill(self, sid: int) -> None:
+        process = self.processes[sid]
+        process.send_signal(signal.SIGKILL)  # type: ignore[attr-defined]
+        process.wait()  # type: ignore[attr-defined]
+        self.stop(sid)
+
+    @property
+    def leader(self) -> int:
+        def leads(sid: int) -> bool:
+            return "Mode: leader" in apache.ask(self.servers[sid].port, "srvr")
+
+        return wait_for(lambda: next((sid for sid in self._java if leads(sid)), 0))
+
+    # -- our server --------------------------------------------------------------------------------
+
+    @property
+    def data(self) -> Path:
+        return self.servers[OURS].data
+
+    @contextmanager
+    def ours(self, *options: str) -> Iterator[Served]:
+        """Run our server, and wait until it serves."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        (self.data / "myid").write_text(f"{OURS}")
+        config = self._folder / "ours.cfg"
+        properties = {**self.properties, "peerType": "observer", "peerProtocol": "zookeeper", "tickTime": "1000"}
+        port = self.servers[OURS].port
+        config.write_text(
+            f"dataDir={self.data}\nclientPort={port}\nclientPortAddress=127.0.0.1\n4lw.commands.whitelist=*\n"
+            "extendedTypesEnabled=true\n" + "".join(f"{key}={value}\n" for key, value in properties.items())
+        )
+        with serve(config, *options) as served:
+            served.ready()
+            yield served
+
+    def client(self, sid: int, resumes: Client | None = None) -> Client:
+        return Client(self.servers[sid].port, resumes=resumes)
+
+    def zxid(self, sid: int) -> str:
+        found = apache.ask(self.servers[sid].port, "srvr").splitlines()
+        return next((line for line in found if line.startswith("Zxid:")), "")
+
+    def wait_until_equal(self, *sids: int) -> None:
+        """Wait until these servers have applied the same zxid."""
+        wait_for(lambda: len(found := {self.zxid(sid) for sid in sids}) == 1 and "" not in found)
+
+
+def wait_for(look: Callable[[], T], seconds: float = SETTLE_S_MAX) -> T:
+    """Return the first true value of `look`. It fails while servers start, elect or end."""
+    patience = time.monotonic() + seconds
+    while True:
+        try:
+            found = look()
+        except OSError:
+            found = None  # type: ignore[assignment]
+        if found:
+            return found
+        assert time.monotonic() < patience, "the servers did not get there in time"
+        time.sleep(0.05)
+
+
+@contextmanager
+def mixed_ensemble(folder: Path, **properties: str) -> Iterator[MixedEnsemble]:
+    with ExitStack() as stack:
+        yield MixedEnsemble(folder, stack, properties)

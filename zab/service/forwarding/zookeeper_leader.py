@@ -1,0 +1,209 @@
+"""The path of this server's requests to a leader of Apache ZooKeeper, and of the replies back.
+
+A request travels with its session and the client's number of the request. Its reply is a transaction with both in its
+header; a request that fails becomes a transaction, too. The leader handles the requests of a link in their order. So
+the oldest open request of the transaction's session is the one that it answers, if the numbers agree. A transaction
+with another number answers a request on an earlier link, whose client has been disconnected.
+
+A request is sent at most once. The leader prepares requests of a broken link, so a request without a reply at the end
+of a link may still be carried out, on that link or never: its outcome is unknown.
+
+The leader does not write into the history at which server a session is: it answers a `RevalidateRequest`, and remembers
+the link on which it came. It learns from `SessionTouches` which sessions are in use.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from zab.core.errors import OutcomeUnknown
+from zab.core.zxid import NOTHING, Zxid
+from zab.service.forwarding.leadership import Leadership, LearnerLink
+from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.service.limits import Limits
+from zab.service.tree_digests import TreeDigestCheck
+from zab.store.acl import decode_identities
+from zab.store.operations import Op
+from zab.store.request_format import FOREIGN, HEAD, op_name, unpack_body
+from zab.store.transactions import HEAD as TXN_HEAD
+from zab.wire.apache.packet_bodies import (
+    ChangeRequested,
+    LearnerRequest,
+    RevalidateReply,
+    RevalidateRequest,
+    SessionTouches,
+    TreeDigests,
+)
+from zab.wire.jute import INT
+from zab.wire.relay_messages import TAG_BYTES
+
+Encode: TypeAlias = Callable[[LearnerLink, object], bytes]
+"""Returns the bytes of a message on a link, with the codec of that link."""
+Revalidated: TypeAlias = Callable[[object, Exception | None], None]
+"""Called once with True if the session exists and is at this server now, with False, or with an error."""
+
+_LOST = "the leader or the link to it was lost before the reply"
+
+
+class ZookeeperLeader:
+    """Forwards this server's requests to a leader of ZooKeeper. It takes the place of `RequestForwarder`."""
+
+    def __init__(
+        self, pending: PendingSubmissions, limits: Limits, encode: Encode, digests: TreeDigestCheck | None
+    ) -> None:
+        """`digests` compares the tree with the leader's; None: the machine has no tree with a digest."""
+        self.handlers: Mapping[type[Any], Callable[[LearnerLink, Any], None]] = {
+            RevalidateReply: self._on_revalidated,
+            TreeDigests: self._on_digests,
+            ChangeRequested: self._on_change,
+        }
+        """type of a message of the leader -> its handler"""
+        self._pending = pending
+        self._limits = limits
+        self._encode = encode
+        self._digests = digests
+        self._leadership: Leadership | None = None
+        """The leadership in force, or None."""
+        self._open: dict[int, deque[tuple[int, int]]] = {}
+        """session -> (the client's number, the number of the submission) of each request that was sent on this link and
+        has no reply, the oldest first. A session without such a request has no entry.
+        """
+        self._changes: dict[Zxid, tuple[int, int]] = {}
+        """zxid -> session and number of the request of a change of the membership that is not applied yet"""
+        self._revalidations: dict[int, deque[Revalidated]] = {}
+        """session -> the callbacks of the revalidations without a reply, the oldest first"""
+        self._waiting: list[tuple[RevalidateRequest, Revalidated]] = []
+        """Revalidations that were asked for while there was no leader."""
+
+    @property
+    def link(self) -> LearnerLink | None:
+        """The link to the leader, or None."""
+        return None if self._leadership is None else self._leadership.link
+
+    # -- leaderships -------------------------------------------------------------------------------
+
+    def begin(self, leadership: Leadership, last: Zxid) -> None:
+        """Begin a leadership. Nothing is sent twice, so requests need not wait until the leader's log is applied."""
+        self._leadership = leadership
+        self._pending.begin(leadership.epoch)
+        self._pending.on_catch_up_point(NOTHING)
+        waiting, self._waiting = self._waiting, []
+        for request, done in waiting:
+            self.revalidate(request.session, request.timeout_ms, done)
+
+    def end(self) -> None:
+        """End the leadership. All that was sent and has no reply ends with `OutcomeUnknown`."""
+        self._leadership = None
+        self._pending.end()
+        self._open.clear()
+        self._changes.clear()
+        lost = OutcomeUnknown(_LOST)
+        self._pending.lose_sent(lost)
+        revalidations, self._revalidations = self._revalidations, {}
+        for callbacks in revalidations.values():
+            for done in callbacks:
+                done(None, lost)
+
+    # -- requests and their replies ----------------------------------------------------------------
+
+    def forward(self, link: LearnerLink, applied: Zxid) -> None:
+        """Send the requests that may be sent now. The machine has applied everything up to `applied`."""
+        pending, limits = self._pending, self._limits
+        while True:
+            first, requests = pending.take(limits.batch_entries_max, limits.batch_bytes_max)
+            if not requests:
+                break
+            for number, request in enumerate(requests, first):
+                self._send(link, number, request, applied)
+
+    def _send(self, link: LearnerLink, number: int, request: bytes, applied: Zxid) -> None:
+        flags, session, cxid, op, _, identities_bytes = HEAD.unpack_from(request)
+        start = HEAD.size + identities_bytes
+        if flags & FOREIGN:
+            body = request[start:]
+        elif op == Op.CREATE_SESSION:
+            body = INT.pack(*unpack_body(op, request, start))
+        elif op == Op.CLOSE_SESSION:
+            body = b""
+        else:
+            self._pending.refused(applied, ((number, f"ZooKeeper has no request {op_name(op)} of a learner"),))
+            self._pending.reached(applied)
+            return
+        self._open.setdefault(session, deque()).append((cxid, number))
+        identities = decode_identities(request[HEAD.size : start])
+        link.send(self._encode(link, LearnerRequest(session, cxid, op, body, identities)))
+
+    def applied(self, zxid: Zxid, payload: bytes, result: object) -> None:
+        """Answer the request that this applied transaction carries out, if it is one of this server."""
+        if self._digests is not None:
+            self._digests.applied(zxid)
+        _, session, cxid, _ = TXN_HEAD.unpack_from(payload, TAG_BYTES)
+        self._answer(session, cxid, result)
+
+    def changed(self, zxid: Zxid) -> None:
+        """Answer the request of the change of the membership that is applied now, if it is one of this server."""
+        who = self._changes.pop(zxid, None)
+        if who is not None:
+            self._answer(*who, (zxid, 0, None, None, ()))
+
+    def _on_change(self, link: LearnerLink, message: ChangeRequested) -> None:
+        if link is self.link and message.session in self._open:
+            self._changes[message.zxid] = message.session, message.cxid
+
+    def _answer(self, session: int, cxid: int, result: object) -> None:
+        sent = self._open.get(session)
+        if sent is None or sent[0][0] != cxid:
+            return
+        _, number = sent.popleft()
+        if not sent:
+            del self._open[session]
+        self._pending.applied(number, result)
+
+    # -- the state ---------------------------------------------------------------------------------
+
+    def _on_digests(self, link: LearnerLink, message: TreeDigests) -> None:
+        if self._digests is not None:
+            self._digests.expect(message.digests)
+
+    def restored(self) -> None:
+        """Handle a snapshot that has replaced the state."""
+        if self._digests is not None:
+            self._digests.restored()
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def touch(self, sessions: Iterable[tuple[int, int]]) -> None:
+        """Report sessions that clients of this server have used, with their timeouts in ms; lost without a leader."""
+        link = self.link
+        if link is not None:
+            link.send(self._encode(link, SessionTouches(tuple(sessions))))
+
+    def revalidate(self, session: int, timeout_ms: int, done: Revalidated) -> None:
+        """Ask whether a session exists, and let the leader regard it as a session at this server."""
+        request, link = RevalidateRequest(session, timeout_ms), self.link
+        if link is None:
+            self._waiting.append((request, done))
+            return
+        self._revalidations.setdefault(session, deque()).append(done)
+        link.send(self._encode(link, request))
+
+    def forget(self, done: Revalidated) -> None:
+        """Drop a revalidation that waits for a leader: its client is gone."""
+        self._waiting = [each for each in self._waiting if each[1] != done]
+
+    def _on_revalidated(self, link: LearnerLink, message: RevalidateReply) -> None:
+        callbacks = self._revalidations.get(message.session)
+        if link is not self.link or callbacks is None:
+            return
+        done = callbacks.popleft()
+        if not callbacks:
+            del self._revalidations[message.session]
+        done(message.valid, None)
+
+    def stop(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, []
+        asked, self._revalidations = self._revalidations, {}
+        for done in (*(each[1] for each in waiting), *(done for each in asked.values() for done in each)):
+            done(None, error)
