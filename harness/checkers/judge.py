@@ -91,8 +91,8 @@ class Checker:
         """The server puts `ensemble` in force. Its log and what is committed already include the same turn."""
 
     def restored(self, server: ServerState, zxid: Zxid) -> None: ...
-    def machine(self, server: ServerState, zxid: Zxid, state: int, digest: int) -> None:
-        """The checksum of the machine's state at `zxid`, and the digest of the history up to there."""
+    def machine(self, server: ServerState, zxid: Zxid, state: int, digest: int | None) -> None:
+        """The checksum of the machine's state at `zxid`, and the digest of the history up to there, if known."""
 
     def acknowledged(self, server: ServerState, zxid: Zxid) -> None: ...
     def barrier_asked(self, server: ServerState, token: int) -> None: ...

@@ -82,3 +82,8 @@ def digest_of(payloads: Iterable[bytes], digest: int) -> int:
     Two servers whose histories end at one zxid with different digests do not hold the same history.
     """
     return crc32(b"".join(payloads), digest)
+
+
+def contradict(one: int | None, other: int | None) -> bool:
+    """Return whether two digests at one zxid belong to two histories. A digest that is not known contradicts none."""
+    return one is not None and other is not None and one != other

@@ -31,6 +31,9 @@ class History:
 
     Always `log_start <= base`. The outline covers `(outlined, last]`, and `outlined <= log_start`: a purge leaves the
     outline as it is.
+
+    No digest is known if the history began with a snapshot from a leader without digests, as all leaders of Apache
+    ZooKeeper are. Two histories are then compared by their zxids alone.
     """
 
     __slots__ = (
@@ -56,7 +59,7 @@ class History:
         self.configs: list[Ensemble] = []
         """Membership changes in `(base, last]`; each one's version is its zxid."""
         self._base_digest = recovered.digest
-        """The digest of the history up to `base`."""
+        """The digest of the history up to `base`; None if no digest of this history is known."""
         self._batches: list[Batch] = []
         """The batches in memory, `(base, last]` without a gap."""
         self._digests: list[int] = []
@@ -102,7 +105,7 @@ class History:
         if zxid:
             self._ends.append(zxid)
 
-    def reset(self, zxid: Zxid, digest: int) -> None:
+    def reset(self, zxid: Zxid, digest: int | None) -> None:
         """Restart the history at a snapshot at `zxid`, and forget all transactions."""
         self.base = self.last = self._disk_start = self.outlined = zxid
         self._base_digest = digest
@@ -185,21 +188,28 @@ class History:
         return found
 
     def digest_at(self, zxid: Zxid) -> int | None:
-        """Return the digest of the history up to `zxid`, or None if `zxid` is before `base` or after `last`."""
+        """Return the digest of the history up to `zxid`.
+
+        Return None if `zxid` is before `base` or after `last`, or if no digest is known.
+        """
         if not self.base <= zxid <= self.last:
             return None
         whole = bisect_right(self._batches, zxid, key=_last)
         digest = self._digest_behind(whole)
+        if digest is None:
+            return None
         if whole < len(self._batches) and self._batches[whole].first <= zxid:
             digest = digest_of(self._batches[whole].until(zxid).payloads(), digest)
         return digest
 
-    def _digest_behind(self, count: int) -> int:
-        """Return the digest of the history up to the end of the first `count` batches in memory."""
-        digests = self._digests
+    def _digest_behind(self, count: int) -> int | None:
+        """Return the digest of the history up to the end of the first `count` batches in memory, if it is known."""
+        base, digests = self._base_digest, self._digests
+        if base is None:
+            return None
         for batch in self._batches[len(digests) : count]:
-            digests.append(digest_of(batch.payloads(), digests[-1] if digests else self._base_digest))
-        return digests[count - 1] if count else self._base_digest
+            digests.append(digest_of(batch.payloads(), digests[-1] if digests else base))
+        return digests[count - 1] if count else base
 
     def bytes_behind(self, zxid: Zxid) -> int:
         """Estimate the bytes of the transactions after `zxid`, from the mean size of the transactions in memory.

@@ -163,7 +163,7 @@ class LogState:
         self.durable = min(self.durable, zxid)
         self._appends = deque((ticket, min(last, zxid)) for ticket, last in self._appends)
 
-    def install_snapshot(self, zxid: Zxid, digest: int) -> None:
+    def install_snapshot(self, zxid: Zxid, digest: int | None) -> None:
         ticket = self.partial.install(zxid, digest)
         self.history.reset(zxid, digest)
         self._known = zxid

@@ -67,7 +67,7 @@ class AckEpoch:
 
     current_epoch  the newest epoch whose initial history the learner has
     last           the end of the history; UNKNOWN if the history may be incomplete
-    digest         the digest of the history up to its end
+    digest         the digest of the history up to its end; None if it is not known (`History`)
     counts         False if the promise must not be counted: the learner promised the same epoch before, perhaps to
                    another leader, or is `forgotten`
     forgotten      True if the learner may have lost promises: it must not be counted before it is readmitted
@@ -75,7 +75,7 @@ class AckEpoch:
 
     current_epoch: Epoch
     last: Zxid
-    digest: int
+    digest: int | None
     counts: bool = True
     forgotten: bool = False
 
@@ -192,11 +192,12 @@ class Trunc:
 class SnapBegin:
     """A snapshot of the leader's state at `zxid` follows in chunks, then the transactions after it.
 
-    The snapshot replaces the learner's whole history.
+    The snapshot replaces the learner's whole history. `digest` is the digest of the history up to `zxid`; None if the
+    leader does not know it.
     """
 
     zxid: Zxid
-    digest: int
+    digest: int | None
 
 
 @frozen
@@ -208,12 +209,12 @@ class SnapChunk:
 class SnapResume:
     """The `size` bytes that the learner holds are the beginning of the leader's snapshot file of `total` bytes.
 
-    The remaining chunks follow, then the transactions after the snapshot. `digest` is the digest of the history up to
-    `zxid`.
+    The remaining chunks follow, then the transactions after the snapshot. `digest` has the same meaning as in
+    `SnapBegin`.
     """
 
     zxid: Zxid
-    digest: int
+    digest: int | None
     size: int
     total: int
 

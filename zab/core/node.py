@@ -236,11 +236,9 @@ class Node:
             return min(deadline, *(until for until, _ in self._early_links.values()))
         return deadline
 
-    def digest(self) -> int:
-        """Return the digest of the history up to `applied`."""
-        digest = self._log_state.history.digest_at(self._log_state.applied)
-        assert digest is not None, "the last applied transaction is in memory"
-        return digest
+    def digest(self) -> int | None:
+        """Return the digest of the history up to `applied`, or None if it is not known."""
+        return self._log_state.history.digest_at(self._log_state.applied)
 
     # -- inputs --------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class PartialSnapshot:
             self.is_held = False
             self._out.save.append(AbortSnapshot(self._out.next_ticket()))
 
-    def install(self, zxid: Zxid, digest: int) -> Ticket:
+    def install(self, zxid: Zxid, digest: int | None) -> Ticket:
         """Replace the history on the disk by the snapshot, which has arrived as a whole."""
         self._arrives = False
         ticket = self._out.next_ticket()

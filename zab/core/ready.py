@@ -90,11 +90,14 @@ class ResumeSnapshot:
 
 @frozen
 class InstallSnapshot:
-    """The snapshot is complete. Let it atomically replace the whole history, and begin an empty log after it."""
+    """The snapshot is complete. Let it atomically replace the whole history, and begin an empty log after it.
+
+    `digest` is the digest of the history up to `zxid`; None if it is not known.
+    """
 
     ticket: Ticket
     zxid: Zxid
-    digest: int
+    digest: int | None
 
 
 Write: TypeAlias = (
@@ -121,17 +124,17 @@ class SendSnapshot:
     """
 
     zxid: Zxid
-    digest: int
+    digest: int | None
 
 
 @frozen
 class FoundSnapshot:
     """A sound snapshot file on this disk.
 
-    `digest` is the digest of the history up to the snapshot, `size` the number of bytes of the file.
+    `digest` is the digest of the history up to the snapshot, or None; `size` is the number of bytes of the file.
     """
 
-    digest: int
+    digest: int | None
     size: int
 
 
@@ -278,7 +281,7 @@ class Recovered:
     """The content of the disk at the start. `Node` starts from it and from nothing else.
 
     snapshot       zxid of the newest good snapshot, from which the state machine was restored; NOTHING without one
-    digest         the digest of the history up to `snapshot`
+    digest         the digest of the history up to `snapshot`; None if it is not known
     batches        everything logged after `snapshot`, in order, contiguous; committed or not
     log_start      the log on disk holds everything after this zxid, which is at or before `snapshot`
     epoch_ends     last zxid of every epoch that has transactions in (log_start, snapshot], ascending
@@ -293,7 +296,7 @@ class Recovered:
     current: Epoch
     ensemble: Ensemble | None = None
     snapshot: Zxid = Zxid(0)
-    digest: int = 0
+    digest: int | None = 0
     batches: tuple[Batch, ...] = ()
     log_start: Zxid = Zxid(0)
     epoch_ends: tuple[Zxid, ...] = ()

@@ -29,7 +29,7 @@ class SnapshotJob:
     """A snapshot that is being written, or about to be."""
 
     zxid: Zxid
-    digest: int
+    digest: int | None
     chunks: Iterable[bytes]
     spare: bool
     """True if the snapshot only serves a learner."""
@@ -76,12 +76,12 @@ class SnapshotTaker:
             if self._job is not None:
                 await self._take(self._job)
 
-    def start(self, zxid: Zxid, digest: int, snapshot: Callable[[], Iterable[bytes]]) -> None:
+    def start(self, zxid: Zxid, digest: int | None, snapshot: Callable[[], Iterable[bytes]]) -> None:
         """Begin the regular snapshot that is due, unless the history on the disk is unknown: see `SnapshotSchedule`."""
         if self.schedule.begin(self._storage.last):
             self._begin(SnapshotJob(zxid, digest, snapshot(), False))
 
-    def start_spare(self, zxid: Zxid, digest: int, snapshot: Callable[[], Iterable[bytes]]) -> None:
+    def start_spare(self, zxid: Zxid, digest: int | None, snapshot: Callable[[], Iterable[bytes]]) -> None:
         """If the schedule decides so, write the state that this leader sends to a learner also to a file."""
         storage = self._storage
         if self.schedule.begin_spare(zxid, storage.newest_snapshot, storage.newest_snapshot_bytes):

@@ -25,7 +25,7 @@ class HistoryScan:
     notes       lines to report: those of the caller, then the findings of the scan
     snapshot    the zxid of the snapshot that the history starts from; NOTHING without one
     newest      the zxid of the newest sound snapshot; None without one
-    digest      the digest of the history up to `snapshot`
+    digest      the digest of the history up to `snapshot`; None if it is not known
     start       the zxid after which the log holds everything
     batches     all batches that end after `snapshot`
     epoch_ends  the last zxid at or before `snapshot` of every epoch in the log, ascending
@@ -45,7 +45,7 @@ class HistoryScan:
     damage: list[str] = field(factory=list)
     snapshot: Zxid = NOTHING
     newest: Zxid | None = None
-    digest: int = 0
+    digest: int | None = 0
     unsound: dict[Zxid, str] = field(factory=dict)
     rotten: list[str] = field(factory=list)
     start: Zxid = NOTHING

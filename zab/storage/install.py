@@ -16,7 +16,7 @@ from zab.storage.epochs import ASIDE, EpochsFile, HistoryStatus
 from zab.storage.snapshot_files import INSTALL, SNAPSHOT, SnapshotFile
 
 
-def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int) -> None:
+def install(disk: Disk, epochs: EpochsFile, incoming: SnapshotFile, digest: int | None) -> None:
     """Make the complete incoming snapshot the history. On return it is durable."""
     if epochs.record.status is not HistoryStatus.WHOLE:
         # Files may be moved aside only once the record on the disk says that the history is not whole.

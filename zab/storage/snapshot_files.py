@@ -4,6 +4,8 @@
     chunk    kind 1, length 4, data, sum 4
     end      kind 1, number of chunks 4, digest of the history 4, sum 4     (sizes in bytes, big-endian)
 
+The kind of the end tells whether the digest is known; the digest is 0 if it is not.
+
 Every sum is the CRC-32 of all bytes before it except the sums, so a missing, doubled or misplaced chunk makes a later
 sum wrong. A local snapshot becomes `snapshot.<zxid>`. A snapshot from the leader first becomes `install.<zxid>`, and
 this name makes the older history void.
@@ -37,6 +39,7 @@ _END: Final = Struct(">BII")
 _SUM: Final = Struct(">I")
 _DATA_KIND: Final = 1
 _END_KIND: Final = 2
+_END_WITHOUT_DIGEST_KIND: Final = 3
 
 CHECKSUM_BYTES: Final = 16
 """The size of the checksum by which two servers compare the beginnings of their files.
@@ -91,9 +94,10 @@ class SnapshotFile:
         if self._gathered_bytes > _GATHER_BYTES:
             self._flush()
 
-    def place(self, digest: int, name: str) -> None:
+    def place(self, digest: int | None, name: str) -> None:
         """End the file, make it durable, and rename it. After a crash, `name` is a complete file or does not exist."""
-        self._put(_END.pack(_END_KIND, self._chunks, digest))
+        kind = _END_WITHOUT_DIGEST_KIND if digest is None else _END_KIND
+        self._put(_END.pack(kind, self._chunks, digest or 0))
         self._put_sum()
         self._flush()
         file = self._open()
@@ -151,7 +155,7 @@ class SnapshotWriter:
     `abort`, which deletes the unfinished file.
     """
 
-    def __init__(self, disk: Disk, zxid: Zxid, digest: int) -> None:
+    def __init__(self, disk: Disk, zxid: Zxid, digest: int | None) -> None:
         self.zxid = zxid
         self.digest = digest
         self._file = SnapshotFile(disk, f"{name_of(zxid)}.tmp", zxid)
@@ -166,8 +170,8 @@ class SnapshotWriter:
         self._file.abort()
 
 
-def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None, tuple[Zxid, int]]:
-    """Yield each chunk that ends after offset `behind`, then return the zxid and the history's digest.
+def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None, tuple[Zxid, int | None]]:
+    """Yield each chunk that ends after offset `behind`, then return the zxid and the history's digest, if known.
 
     Each chunk is yielded only after its checksum matched. Raise `DamagedError` at the first damage, after the chunks
     before it. To check the whole file first, call `verify`.
@@ -180,7 +184,7 @@ def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None
             try:
                 chunk = next(chunks)
             except StopIteration as stop:
-                found: tuple[Zxid, int] = stop.value
+                found: tuple[Zxid, int | None] = stop.value
                 return found
             if reader.position > behind:
                 yield chunk
@@ -188,7 +192,7 @@ def read_chunks(disk: Disk, name: str, behind: int = 0) -> Generator[bytes, None
         file.close()
 
 
-def _parse(reader: _SummingReader) -> Generator[bytes, None, tuple[Zxid, int]]:
+def _parse(reader: _SummingReader) -> Generator[bytes, None, tuple[Zxid, int | None]]:
     zxid = _parse_head(reader)
     kind, _, named = reader.name.partition(".")
     if is_zxid(named) and named != f"{zxid:x}":
@@ -224,13 +228,13 @@ def _parse_head(reader: _SummingReader) -> Zxid:
     return Zxid(zxid)
 
 
-def _parse_chunk(reader: _SummingReader) -> bytes | tuple[int, int]:
-    """Return a chunk, or at the end the number of chunks and the digest."""
+def _parse_chunk(reader: _SummingReader) -> bytes | tuple[int, int | None]:
+    """Return a chunk, or at the end the number of chunks and the digest, if known."""
     kind, length = _CHUNK.unpack(reader.take(_CHUNK.size))
-    if kind == _END_KIND:
+    if kind in (_END_KIND, _END_WITHOUT_DIGEST_KIND):
         (digest,) = _SUM.unpack(reader.take(_SUM.size))
         reader.check()
-        return length, digest
+        return length, digest if kind == _END_KIND else None
     if kind != _DATA_KIND:
         raise reader.damaged(f"{kind} is not a kind of chunk")
     data = reader.take(length)
@@ -354,15 +358,15 @@ def find(disk: Disk, held: SnapHeld) -> FoundSnapshot | None:
         file.close()
 
 
-def verify(disk: Disk, name: str) -> int:
-    """Read the whole file and return the history's digest. Raise `DamagedError` if the file is not sound."""
+def verify(disk: Disk, name: str) -> int | None:
+    """Read the whole file and return the history's digest, if known. Raise `DamagedError` if the file is not sound."""
     chunks = read_chunks(disk, name)
     while True:
         try:
             next(chunks)
         except StopIteration as stop:
-            _zxid, digest = stop.value
-            return int(digest)
+            digest: int | None = stop.value[1]
+            return digest
 
 
 def size_of(disk: Disk, name: str) -> int:

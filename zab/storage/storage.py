@@ -294,7 +294,7 @@ class Storage:
             self.held = None
             self._disk.delete(PARTIAL)
 
-    def _install(self, zxid: Zxid, digest: int) -> None:
+    def _install(self, zxid: Zxid, digest: int | None) -> None:
         incoming = self._arriving()
         if incoming.zxid != zxid:
             raise LocalProtocolError(f"the snapshot at {show(incoming.zxid)} is arriving, not that at {show(zxid)}")
@@ -311,7 +311,7 @@ class Storage:
 
     # -- snapshots ---------------------------------------------------------------------------------------
 
-    def snapshot_writer(self, zxid: Zxid, digest: int) -> SnapshotWriter:
+    def snapshot_writer(self, zxid: Zxid, digest: int | None) -> SnapshotWriter:
         """Begin a local snapshot, which any thread may write. Call `purge` once it is finished."""
         self._check_healthy()
         if not (self._newest or NOTHING) <= zxid <= self.last:

@@ -1,7 +1,7 @@
 """The frames between servers: msgpack of `[tag, field, ...]`, the fields in the order of the message's class.
 
 The table `SHAPES` is append-only. A tag and its fields never change once they are shipped: a changed message gets a new
-tag.
+tag. A field may become optional, because the frames with a value stay the same.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ SHAPES: Final[dict[Channel, tuple[FrameShape, ...]]] = {
     ),
     Channel.TO_LEADER: (
         FrameShape(20, core.FollowerInfo, (EPOCH, ZXID, BOOL)),
-        FrameShape(21, core.AckEpoch, (EPOCH, ZXID_OR_UNKNOWN, DIGEST, BOOL, BOOL)),
+        FrameShape(21, core.AckEpoch, (EPOCH, ZXID_OR_UNKNOWN, optional(DIGEST), BOOL, BOOL)),
         FrameShape(22, core.AckNewLeader, (EPOCH,)),
         FrameShape(23, core.Ack, (ZXID,)),
         FrameShape(24, core.Pong, (NUMBER,)),
@@ -132,7 +132,7 @@ SHAPES: Final[dict[Channel, tuple[FrameShape, ...]]] = {
         FrameShape(40, core.LeaderInfo, (EPOCH,)),
         FrameShape(41, core.Diff, (ZXID, optional(DIGEST))),
         FrameShape(42, core.Trunc, (ZXID, optional(DIGEST))),
-        FrameShape(43, core.SnapBegin, (ZXID, DIGEST)),
+        FrameShape(43, core.SnapBegin, (ZXID, optional(DIGEST))),
         FrameShape(44, core.SnapChunk, (BYTES,)),
         FrameShape(45, core.SnapEnd, ()),
         FrameShape(46, core.NewLeader, (EPOCH, ENSEMBLE)),
@@ -149,7 +149,7 @@ SHAPES: Final[dict[Channel, tuple[FrameShape, ...]]] = {
         FrameShape(57, ReconfigureReply, (NUMBER, optional(ZXID), _TEXT, _TEXT)),
         FrameShape(58, SnapPiece, (BYTES,)),
         FrameShape(59, MemberMessage, (BYTES,)),
-        FrameShape(60, core.SnapResume, (ZXID, DIGEST, NUMBER, NUMBER)),
+        FrameShape(60, core.SnapResume, (ZXID, optional(DIGEST), NUMBER, NUMBER)),
     ),
 }
 

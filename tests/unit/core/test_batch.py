@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zab.core.batch import Batch, digest_of, pack
+from zab.core.batch import Batch, contradict, digest_of, pack
 from zab.core.errors import RemoteProtocolError
 from zab.core.zxid import COUNTER_MAX, Zxid, make
 
@@ -121,3 +121,9 @@ def test_one_flipped_bit_changes_the_digest(payloads: list[bytes], data: st.Data
 
 def test_digest_of_the_empty_tree_is_stable() -> None:
     assert digest_of([], 7) == 7
+
+
+@pytest.mark.parametrize(("one", "other"), [(7, None), (None, 0), (None, None), (7, 7)])
+def test_a_digest_that_is_not_known_contradicts_none(one: int | None, other: int | None) -> None:
+    assert not contradict(one, other)
+    assert contradict(7, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -290,3 +290,19 @@ def test_a_purge_never_goes_back() -> None:
     assert history.log_start == make(1, 3)
     assert history.floor(make(1, 2)) == make(1, 2), "where epochs end is not forgotten"
     assert history.floor(make(1, 1)) is None
+
+
+# -- digests that are not known -----------------------------------------------------------------------------
+
+
+def test_nothing_after_a_base_without_a_digest_has_one() -> None:
+    history = History(
+        Recovered(Epoch(0), Epoch(0), snapshot=make(1, 4), digest=None, log_start=make(1, 4), batches=(txns(1, 5, 6),))
+    )
+    assert [history.digest_at(make(1, counter)) for counter in (4, 5, 6)] == [None, None, None]
+    history.trim(make(1, 6), evolve(Settings(), window_entries=1))
+    assert (history.base, history.digest_at(make(1, 6))) == (make(1, 6), None)
+    history.reset(make(2, 3), 7)
+    assert history.digest_at(make(2, 3)) == 7, "a leader's snapshot brings one"
+    history.reset(make(2, 4), None)
+    assert history.digest_at(make(2, 4)) is None

@@ -43,6 +43,7 @@ from zab.core.ready import (
     BarrierDone,
     Dial,
     HangUp,
+    InstallSnapshot,
     KeepSnapshot,
     Note,
     Recovered,
@@ -74,7 +75,7 @@ class Follower:
         accepted: int = 1,
         current: int = 1,
         settings: Settings = SETTINGS,
-        **recovered: bool | Zxid | SnapHeld | Ensemble,
+        **recovered: bool | Zxid | SnapHeld | Ensemble | None,
     ) -> None:
         disk = Recovered(Epoch(accepted), Epoch(current), batches=batches, **recovered)  # type: ignore[arg-type]
         self.log_state = LogState(ME, members(1, 2, 3), disk, settings)
@@ -390,6 +391,27 @@ def test_server_with_lost_promises_reports_it() -> None:
 
 
 # -- the point in common -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(None, 5), (7, None), (None, None)])
+def test_a_digest_that_one_side_does_not_know_is_not_compared(mine: int | None, theirs: int | None) -> None:
+    follower = Follower(snapshot=make(1, 1), log_start=make(1, 1), digest=mine)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    assert follower.save() == [AckEpoch(Epoch(1), make(1, 1), mine)]
+    follower.hear(Diff(make(1, 1), theirs), Propose(txn(1, 2)), NewLeader(Epoch(2), members(1, 2, 3)))
+    assert follower.role.over is None
+    assert follower.save() == [AckNewLeader(Epoch(2))]
+
+
+def test_a_snapshot_without_a_digest_begins_a_history_without_digests() -> None:
+    follower = Follower(txn(1, 1))
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(SnapBegin(make(1, 7), None), SnapChunk(b"state"), SnapEnd(), NewLeader(Epoch(2), members(1, 2, 3)))
+    assert [each.digest for each in follower.writes if isinstance(each, InstallSnapshot)] == [None]
+    assert follower.log_state.history.digest_at(make(1, 7)) is None
 
 
 @pytest.mark.parametrize("message", [Diff(make(1, 2), 99), Trunc(make(1, 1), 99)], ids=["diff", "trunc"])

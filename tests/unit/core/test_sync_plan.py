@@ -7,7 +7,7 @@ due to the newest common zxid.
 from __future__ import annotations
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from tests.scenario import words
 from zab.core.batch import pack
@@ -18,6 +18,7 @@ from zab.core.messages import (
     RESUMES,
     AckEpoch,
     AckNewLeader,
+    Diff,
     FollowerInfo,
     LeaderInfo,
     LinkUp,
@@ -26,6 +27,7 @@ from zab.core.messages import (
     Propose,
     SnapHeld,
     State,
+    Trunc,
 )
 from zab.core.node import Node
 from zab.core.ready import (
@@ -74,7 +76,6 @@ def a_leader(disk: Recovered, settings: Settings | None = None) -> Node:
         node.step(sid, Notification(State.LOOKING, THREE, last, Epoch(2), 1, MEMBERS), 0)
     drain(node)
     digest = History(disk).digest_at(last)
-    assert digest is not None
     node.step(TWO, LinkUp(dialled=False), 0)
     node.step(TWO, FollowerInfo(Epoch(2), NOTHING), 0)
     drain(node)
@@ -100,7 +101,7 @@ def drain(node: Node, found: FoundSnapshot | None = None, asked: list[FindSnapsh
     return sent
 
 
-def sync(leader: Node, peer: Zxid, digest: int = 0) -> list[str]:
+def sync(leader: Node, peer: Zxid, digest: int | None = 0) -> list[str]:
     """Return the messages to server 1, with a history up to `peer`, up to NEWLEADER."""
     leader.step(ONE, LinkUp(dialled=False), 0)
     leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)
@@ -233,6 +234,12 @@ def test_a_file_of_another_history_is_no_source() -> None:
     assert resume(a_leader(disk), held("2/6"), FoundSnapshot(8, 900)) == (["Snap 2/9"], 1)
 
 
+def test_a_digest_that_is_not_known_does_not_keep_a_snapshot_from_being_resumed() -> None:
+    disk = recovered("2/5-2/9", "2/6", "2/4")
+    assert resume(a_leader(disk), held("2/6"), FoundSnapshot(None, 900))[0][0] == "Rest 2/6"
+    assert resume(a_leader(evolve(disk, digest=None)), held("2/6"), FoundSnapshot(8, 900))[0][0] == "Rest 2/6"
+
+
 def test_learners_own_tail_is_truncated_before_a_resumed_snapshot() -> None:
     leader = a_leader(recovered("1/1-1/5 2/1", "2/1"), Settings(log_sync_entries_max=0))
     assert resume(leader, held("2/1"), FoundSnapshot(7, 900), parse("1/7")) == (["Trunc 1/5", "Rest 2/1"], 1)
@@ -351,6 +358,28 @@ def test_leader_sends_trunc_before_a_snapshot_if_the_learner_has_more() -> None:
     purged = a_leader(recovered("1/1-1/5 2/1-2/9", "2/9"))
     purged.log_starts(parse("2/9"))
     assert sync(purged, parse("1/5")) == ["Snap 2/9"], "it has nothing that the leader lacks"
+
+
+@pytest.mark.parametrize("peer", ["1/1", "1/2", "1/4", "2/9"])
+def test_a_leader_without_digests_sends_none_and_compares_none(peer: str) -> None:
+    leader = a_leader(evolve(recovered("1/1-1/3", "1/2"), digest=None))
+    for digest in (None, 5):
+        leader.step(ONE, LinkUp(dialled=False), 0)
+        leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)
+        leader.step(ONE, AckEpoch(Epoch(2), parse(peer), digest), 0)
+        ready = leader.ready()
+        sent = [envelope.message for envelope in ready.send if envelope.to == ONE]
+        digests = [message.digest for message in sent if isinstance(message, Diff | Trunc | SendSnapshot)]
+        assert digests == [None]
+        assert [note.event for note in ready.notes if note.event == "diverged"] == []
+
+
+def test_a_leader_does_not_compare_its_digest_with_none() -> None:
+    leader = a_leader(recovered("1/1-1/3"))
+    leader.step(ONE, LinkUp(dialled=False), 0)
+    leader.step(ONE, FollowerInfo(Epoch(2), NOTHING), 0)
+    leader.step(ONE, AckEpoch(Epoch(2), parse("1/3"), None), 0)
+    assert [note.event for note in leader.ready().notes if note.event == "diverged"] == []
 
 
 def test_the_point_in_common_comes_with_its_digest_where_memory_has_it() -> None:

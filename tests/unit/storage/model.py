@@ -51,7 +51,7 @@ def append(first: str, *payloads: bytes) -> Append:
     return Append(0, batch(first, *payloads))
 
 
-def snapshot_writes(at: str, digest: int, *chunks: bytes) -> list[Write]:
+def snapshot_writes(at: str, digest: int | None, *chunks: bytes) -> list[Write]:
     return [
         BeginSnapshot(0, z(at)),
         *(SnapshotChunk(0, chunk) for chunk in chunks),
@@ -77,7 +77,7 @@ class Model:
     forgotten: bool = False
     base: Zxid = NOTHING
     log: tuple[Entry, ...] = ()
-    snapshots: tuple[tuple[Zxid, int, tuple[bytes, ...]], ...] = ()
+    snapshots: tuple[tuple[Zxid, int | None, tuple[bytes, ...]], ...] = ()
     arriving: tuple[Zxid, tuple[bytes, ...]] | None = None
 
     @property
@@ -113,7 +113,7 @@ class Model:
                 installed = (zxid, digest, self.arriving[1])
                 return evolve(self, base=zxid, log=(), snapshots=(installed,), arriving=None)
 
-    def with_snapshot(self, zxid: Zxid, digest: int, chunks: Sequence[bytes]) -> Model:
+    def with_snapshot(self, zxid: Zxid, digest: int | None, chunks: Sequence[bytes]) -> Model:
         return evolve(self, snapshots=(*self.snapshots, (zxid, digest, tuple(chunks))))
 
 

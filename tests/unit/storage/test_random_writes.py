@@ -95,7 +95,7 @@ class Author:
         self.add(BeginSnapshot(0, zxid))
         for chunk in self.data.draw(chunks):
             self.add(SnapshotChunk(0, chunk))
-        self.add(InstallSnapshot(0, zxid, self.data.draw(st.integers(0, 2**32 - 1))))
+        self.add(InstallSnapshot(0, zxid, self.data.draw(st.none() | st.integers(0, 2**32 - 1))))
         self.committed = zxid
 
     def abort(self) -> None:

@@ -532,6 +532,28 @@ def test_an_installed_snapshot_is_all_there_is() -> None:
     assert disk.names() == ("epochs", f"log.{z('3/3'):x}", f"snapshot.{z('3/2'):x}")
 
 
+def test_snapshots_without_a_digest_are_recovered_without_one() -> None:
+    """A leader of ZooKeeper sends none, so the snapshots that follow have none either."""
+    disk, storage = begun()
+    storage.perform([epochs(3, 3), *snapshot_writes("3/2", None, b"state"), append("3/3", b"x")])
+    storage, recovered = reopened(disk)
+    assert (recovered.snapshot, recovered.digest) == (z("3/2"), None)
+    writer = storage.snapshot_writer(z("3/3"), None)
+    writer.write(b"more")
+    writer.finish()
+    storage, recovered = reopened(disk)
+    assert (recovered.snapshot, recovered.digest, recovered.damage) == (z("3/3"), None, ())
+    assert list(storage.read_snapshot(z("3/3"))) == [b"more"]
+
+
+def test_the_end_of_a_snapshot_with_a_digest_keeps_its_form() -> None:
+    """Snapshots of earlier versions have this form: kind 2, one chunk, digest 5."""
+    disk, storage = begun()
+    storage.perform([epochs(3, 3), *snapshot_writes("3/2", 5, b"state")])
+    data = disk.get(f"snapshot.{z('3/2'):x}")
+    assert data[-13:-4] == b"\x02" + (1).to_bytes(4, "big") + (5).to_bytes(4, "big")
+
+
 def test_a_second_snapshot_replaces_one_that_was_arriving() -> None:
     disk, storage = far_behind()
     storage.perform([BeginSnapshot(0, z("3/2")), SnapshotChunk(0, b"old")])

@@ -57,7 +57,7 @@ ENSEMBLE = Ensemble.parse("server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2:observ
 LAST = make(4, 9)
 EPOCH = Epoch(5)
 INFO = FollowerInfo(Epoch(4), make(4, 0))
-ACK_EPOCH = AckEpoch(Epoch(4), LAST, 0)
+ACK_EPOCH = AckEpoch(Epoch(4), LAST, None)
 
 
 def batch(first: Zxid, count: int = 1) -> Batch:
@@ -168,12 +168,12 @@ def test_a_snapshot_arrives_in_chunks_of_a_store() -> None:
     assert again.tree.nodes == store.tree.nodes
     assert again.sessions.table == {9: (4000, 0)}
     assert [each for each in found if not isinstance(each, SnapChunk)] == [
-        SnapBegin(zxid, 0), SnapEnd(), Propose(batch(make(4, 13))),
+        SnapBegin(zxid, None), SnapEnd(), Propose(batch(make(4, 13))),
     ]  # fmt: skip
 
 
 def test_a_learner_that_knows_nothing_needs_a_snapshot() -> None:
-    pair = Pair(ack=AckEpoch(Epoch(0), UNKNOWN, 0))
+    pair = Pair(ack=AckEpoch(Epoch(0), UNKNOWN, None))
     with pytest.raises(WireError, match="may be incomplete"):
         pair.down(Diff(LAST))
 
@@ -344,7 +344,7 @@ def test_a_promise_that_does_not_count_names_the_epoch_of_the_last_transaction()
     leader = LinkToLearner()
     leader.feed(LinkToLeader(ServerId(2)).encode(INFO))
     (ack,) = leader.feed(encode_packet(QuorumPacket(PacketType.ACK_EPOCH, LAST, encode_epoch(-1))))
-    assert ack == AckEpoch(Epoch(4), LAST, 0, counts=False)
+    assert ack == AckEpoch(Epoch(4), LAST, None, counts=False)
 
 
 # -- what is refused -----------------------------------------------------------------------------------

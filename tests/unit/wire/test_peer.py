@@ -94,6 +94,9 @@ SPECIAL: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("Notification", "zxid"): zxids | st.just(Zxid(-1)),
     ("Diff", "digest"): st.none() | digests,
     ("Trunc", "digest"): st.none() | digests,
+    ("AckEpoch", "digest"): st.none() | digests,
+    ("SnapBegin", "digest"): st.none() | digests,
+    ("SnapResume", "digest"): st.none() | digests,
     ("ReconfigureReply", "zxid"): st.none() | zxids,
     ("Hello", "ensemble"): texts,
 }

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from zab.core.batch import contradict
 from zab.core.ensemble import Ensemble
 from zab.core.errors import RemoteProtocolError
 from zab.core.leader.learner_state import LearnerState, LearnerStep
@@ -70,7 +71,7 @@ class LearnerHandshake:
         if learner.question is not question:
             return
         history = self._log_state.history
-        if found is not None and history.digest_at(question.held.zxid) not in (None, found.digest):
+        if found is not None and contradict(history.digest_at(question.held.zxid), found.digest):
             found = None  # the file belongs to another history
         learner.question, learner.found = None, found
         if found is None:
@@ -121,7 +122,7 @@ class LearnerHandshake:
         if not foreign:
             self._given.add(sid)
         digest = history.digest_at(how.common) if rest is None else rest.found.digest
-        if how.common == last and digest not in (None, ack.digest):
+        if how.common == last and contradict(digest, ack.digest):
             self._out.note("diverged", "warning", peer=sid, at=show(how.common))
         decided = max(self._initial, log_state.committed, how.common)
         until = decided if learner.observer else history.last
@@ -130,7 +131,6 @@ class LearnerHandshake:
         if rest is not None:
             self._out.send(sid, rest)
         elif how.form is Form.SNAP:
-            assert digest is not None, "the last applied transaction is in memory"
             self._out.send(sid, SendSnapshot(how.common, digest))
         elif how.form is Form.DIFF:
             self._out.send(sid, Diff(how.common, digest))
@@ -138,9 +138,10 @@ class LearnerHandshake:
         if start < history.base:
             stop = min(history.base, until)
             self._out.send(sid, SendLog(start, stop))
-            if digest is None and stop == history.base:
+            later = history.digest_at(stop)
+            if digest is None and later is not None:
                 # The leader does not know the digest at `how.common`. It knows this one, so the learner compares it.
-                self._out.send(sid, Diff(stop, history.digest_at(stop)))
+                self._out.send(sid, Diff(stop, later))
             start = stop
         for batch in history.after(start, until):
             self._out.send(sid, Propose(batch))

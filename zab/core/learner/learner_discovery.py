@@ -74,7 +74,6 @@ class LearnerDiscovery(LearnerPhase):
         assert self._epoch is not None
         log_state, leader = self._log_state, self._role.leader
         digest = log_state.history.digest_at(log_state.history.last)
-        assert digest is not None, "the end of the history is in memory"
         offered: SnapHeld | None = None
         if self.resumes and log_state.partial.held is not None:
             offered = log_state.partial.held

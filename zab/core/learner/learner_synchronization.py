@@ -49,9 +49,9 @@ class LearnerSynchronization(LearnerPhase):
         self._epoch = epoch
         self._offered = offered
         """The part of a snapshot on this disk that was reported to the leader, or None."""
-        self._snapshot: tuple[Zxid, int] | None = None
+        self._snapshot: tuple[Zxid, int | None] | None = None
         """Zxid and digest of the snapshot that arrives now, or None."""
-        self._received: tuple[Zxid, int] | None = None
+        self._received: tuple[Zxid, int | None] | None = None
         """Zxid and digest of a snapshot that has arrived but is not installed yet, or None."""
         self._behind_snapshot: list[Batch] = []
         """The batches that have arrived after `_received`; they are appended once it is installed."""

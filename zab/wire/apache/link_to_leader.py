@@ -7,8 +7,8 @@ core's `Learner` does.
 Where the protocols differ, and what follows:
 
 - **The common zxid.** DIFF does not name it: the zxid in DIFF is where the leader's history ends. The common zxid is
-  the end of this server's history, as it was in ACKEPOCH. No packet carries a digest of the history, so `Diff.digest`
-  and `Trunc.digest` are None: histories are compared by zxids alone.
+  the end of this server's history, as it was in ACKEPOCH. No packet carries a digest of the history, so that of
+  `Diff`, `Trunc` and `SnapBegin` is None: histories are compared by zxids alone.
 - **Commits inside the history.** Before NEWLEADER a COMMIT follows each PROPOSAL that is part of the leader's initial
   history. That history is decided only when a quorum has adopted the epoch, and nothing tells these commits from
   others. So they are not passed on, but reach the core with `UpToDate`.
@@ -86,8 +86,6 @@ from zab.wire.disk_txn import FileTxn
 from zab.wire.jute import text
 from zab.wire.relay_messages import CatchUpPoint, CatchUpRequest
 
-SNAPSHOT_DIGEST: Final = 0
-"""In place of the digest of the history up to a snapshot, which is not known."""
 BATCH_ENTRIES_MAX: Final = 1000
 BATCH_BYTES_MAX: Final = 1 << 20
 PINGS_MAX: Final = 10_000
@@ -224,7 +222,7 @@ class LinkToLeader:
     def _on_snap(self, packet: QuorumPacket) -> None:
         zxid = bodies.known_position_of(packet)
         self._begin_history(packet, zxid)
-        self._emit(SnapBegin(zxid, SNAPSHOT_DIGEST))
+        self._emit(SnapBegin(zxid, None))
         self._stream = SnapshotStream(zxid, self._bytes_max)
         self._read_state(self._reader.take_rest())
 

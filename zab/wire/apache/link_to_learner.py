@@ -18,7 +18,7 @@ The counterpart of `link_to_leader`, where the differences of the protocols are 
 - **A snapshot** is written in ZooKeeper's format: the owner of the link passes the bytes of
   `snapshot_stream.encode_state` as chunks, not the chunks of our own snapshot, because the ACLs come first.
 - **An epoch in ACKEPOCH** of -1 says that the promise does not count, and not which epoch the learner has. It is taken
-  to be the epoch of its last transaction. The digest of its history is unknown, and reported as 0.
+  to be the epoch of its last transaction. The digest of its history is None: not known.
 - **Requests** arrive with session and number. A leader must answer each one with a transaction, of type error if the
   request fails: a refusal, a catch-up point or a reply about a membership has no equal.
 """
@@ -70,8 +70,6 @@ from zab.wire.apache.proposals import encode_proposals
 from zab.wire.apache.quorum_packets import PACKET_BYTES_MAX, PacketReader, PacketType, QuorumPacket, encode_packet
 from zab.wire.apache.snapshot_stream import SIGNATURE
 
-UNKNOWN_DIGEST: Final = 0
-"""The digest of the history of a learner, which does not report one."""
 SYNC_ZXID: Final = 0
 
 FromLearner: TypeAlias = (
@@ -146,7 +144,7 @@ class LinkToLearner:
         last, epoch = bodies.position_of(packet), bodies.decode_epoch(packet)
         counts = epoch != NOT_COUNTED
         known = Epoch(epoch) if counts else epoch_of(last) if last != UNKNOWN else Epoch(0)
-        return [AckEpoch(known, last, UNKNOWN_DIGEST, counts)]
+        return [AckEpoch(known, last, None, counts)]
 
     def _on_ack(self, packet: QuorumPacket) -> list[FromLearner]:
         if self._epoch is None:
