@@ -52,7 +52,9 @@ class History:
 
     def __init__(self, recovered: Recovered) -> None:
         self.base = recovered.snapshot
-        """Batches in memory begin after this zxid."""
+        """Batches in memory begin after this zxid. It may have counter 0 after a snapshot of ZooKeeper, which gives a
+        state this zxid if the epoch is established and has no transaction yet.
+        """
         self.last = recovered.snapshot
         """The end of the history."""
         self.outlined = self._disk_start = recovered.log_start
@@ -162,8 +164,8 @@ class History:
         """Return the newest zxid of this history that is not after `zxid`; None if `zxid` is before `outlined`."""
         if zxid >= self.last:
             return self.last
-        if zxid < self.outlined:
-            return None
+        if zxid <= self.outlined:
+            return zxid if zxid == self.outlined else None
         position = bisect_left(self._ends, epoch_of(zxid), key=epoch_of)
         if position < len(self._ends) and epoch_of(self._ends[position]) == epoch_of(zxid) and counter_of(zxid):
             return min(zxid, self._ends[position])

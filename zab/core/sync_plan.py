@@ -24,6 +24,10 @@ class SyncPlan:
 
     If `cut` is set, the learner's history agrees with the leader's up to `cut`, and continues with transactions that
     the leader lacks. Then TRUNC to `cut` is sent first, also before a snapshot, so that the learner can veto.
+
+    If the learner's history ends at the beginning of an epoch, with counter 0, `common` may be the transaction before.
+    The two mean the same state, because such a zxid only comes with a snapshot from a leader whose epoch is
+    established: every later leader has the initial history of that epoch.
     """
 
     form: Form

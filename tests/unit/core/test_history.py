@@ -100,7 +100,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.naive.entries = [entry for entry in self.naive.entries if entry[0] <= cut]
         self.outline = [zxid for zxid in self.outline if zxid <= cut]
 
-    @rule(epoch=st.integers(1, 3), counter=st.integers(1, 5), digest=st.integers(0, 9))
+    @rule(epoch=st.integers(1, 3), counter=st.integers(0, 5), digest=st.integers(0, 9))
     def snapshot_arrives(self, epoch: int, counter: int, digest: int) -> None:
         zxid = make(epoch, counter)
         self.history.reset(zxid, digest)

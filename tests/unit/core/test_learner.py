@@ -393,6 +393,37 @@ def test_server_with_lost_promises_reports_it() -> None:
 # -- the point in common -----------------------------------------------------------------------------------------
 
 
+def test_trunc_to_the_beginning_of_an_epoch_means_the_last_transaction_before() -> None:
+    """A leader of ZooKeeper whose history begins with a snapshot at 2/0 names no other zxid."""
+    follower = Follower(txn(1, 1), txn(1, 2), txn(2, 1), accepted=2, current=2)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(3)))
+    follower.save()
+    follower.hear(Trunc(make(2, 0)), Propose(txn(3, 1)), NewLeader(Epoch(3), members(1, 2, 3)))
+    assert [each.zxid for each in follower.writes if isinstance(each, Truncate)] == [make(1, 2)]
+    assert follower.save() == [AckNewLeader(Epoch(3))]
+    assert [batch.first for batch in follower.log_state.history.after(NOTHING)] == [make(1, 1), make(1, 2), make(3, 1)]
+
+
+def test_a_history_that_begins_with_an_epoch_is_cut_there() -> None:
+    snapshot = {"snapshot": make(2, 0), "log_start": make(2, 0)}
+    follower = Follower(txn(2, 1), accepted=2, current=2, **snapshot)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(3)))
+    follower.save()
+    follower.hear(Trunc(make(2, 0)), Propose(txn(3, 1)), NewLeader(Epoch(3), members(1, 2, 3)))
+    assert [each.zxid for each in follower.writes if isinstance(each, Truncate)] == [make(2, 0)]
+    assert follower.save() == [AckNewLeader(Epoch(3))]
+
+
+def test_trunc_to_the_beginning_of_an_epoch_spares_what_was_committed() -> None:
+    follower = Follower(txn(1, 1), txn(2, 1), accepted=2, current=2, committed=make(2, 1))
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(3)))
+    follower.save()
+    assert follower.hear(Trunc(make(2, 0))) == [Veto(LEADER, Epoch(3), make(1, 1), make(2, 1), make(2, 1), 1)]
+
+
 @pytest.mark.parametrize(("mine", "theirs"), [(None, 5), (7, None), (None, None)])
 def test_a_digest_that_one_side_does_not_know_is_not_compared(mine: int | None, theirs: int | None) -> None:
     follower = Follower(snapshot=make(1, 1), log_start=make(1, 1), digest=mine)

@@ -145,7 +145,12 @@ CASES = {
     "everything is cut": Case("2/1-2/2", "1/3", "Trunc 0/0, 2/1, 2/2"),
     # ZooKeeper: "epoch 2 is established, and nothing proposed yet". Our histories end at a transaction; were there
     # one that did not, it would have nothing to cut.
-    "the start of an epoch": Case("1/1-1/5 2/1-2/2", "2/0", "Diff 1/5, 2/1, 2/2", "1/2"),
+    "the start of an epoch": Case("1/1-1/5 2/1-2/2", "2/0", "Diff 2/0, 2/1, 2/2", "1/2"),
+    "the leader began with a snapshot at the start of an epoch": Case(
+        "2/1-2/2", "2/0", "Diff 2/0, 2/1, 2/2", "2/0", "2/0"
+    ),
+    "it began there, and the learner has a tail": Case("", "2/2", "Trunc 2/0", "2/0", "2/0"),
+    "it began there, and the learner is a little behind": Case("2/1-2/2", "1/5", "Snap 2/2", "2/0", "2/0"),
     "from the disk": Case("1/6-1/8 2/1-2/4", "1/8", "Diff 1/8, Log 1/8-2/2, Diff 2/2, 2/3, 2/4", "2/2", "1/5"),
     "cut, and then from the disk": Case(
         "1/6-1/8 2/1-2/4", "1/9", "Trunc 1/8, Log 1/8-2/2, Diff 2/2, 2/3, 2/4", "2/2", "1/5"

@@ -133,7 +133,8 @@ class LearnerHandshake:
         elif how.form is Form.SNAP:
             self._out.send(sid, SendSnapshot(how.common, digest))
         elif how.form is Form.DIFF:
-            self._out.send(sid, Diff(how.common, digest))
+            # A learner at the beginning of an epoch may not know the transaction before it.
+            self._out.send(sid, Diff(how.common if counter_of(last) else last, digest))
         start = how.common
         if start < history.base:
             stop = min(history.base, until)

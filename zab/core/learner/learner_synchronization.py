@@ -110,24 +110,28 @@ class LearnerSynchronization(LearnerPhase):
 
     def _on_trunc(self, message: Trunc) -> None:
         self._require_history(message)
-        log_state = self._log_state
-        if message.common > log_state.history.last:
+        log_state, common = self._log_state, message.common
+        if common > log_state.history.last:
             raise RemoteProtocolError(
-                f"a TRUNC to {show(message.common)}, but this server's history ends at {show(log_state.history.last)}"
+                f"a TRUNC to {show(common)}, but this server's history ends at {show(log_state.history.last)}"
             )
-        if message.common < log_state.known:
-            self._refuse(message.common, "asked to truncate committed transactions")
+        if not counter_of(common):
+            # The leader's history begins with a snapshot at the beginning of an epoch: the same state as after the
+            # last transaction before.
+            common = log_state.history.floor(common) or common
+        if common < log_state.known:
+            self._refuse(common, "asked to truncate committed transactions")
             return
-        if not self._agree(message.common, message.digest):
+        if not self._agree(common, message.digest):
             return
-        if log_state.durable > message.common:
+        if log_state.durable > common:
             last = log_state.history.last
-            count = log_state.history.entries_between(message.common, last)
+            count = log_state.history.entries_between(common, last)
             self._out.note(
-                "truncated", "warning", leader=self._role.leader, **{"from": show(last), "to": show(message.common)},
+                "truncated", "warning", leader=self._role.leader, **{"from": show(last), "to": show(common)},
                 count=count, why="the leader lacks these transactions; this server may have acknowledged some of them"
             )  # fmt: skip
-        log_state.truncate(message.common)
+        log_state.truncate(common)
 
     def _agree(self, common: Zxid, digest: int | None) -> bool:
         """Return whether the histories of this server and the leader agree up to `common`; if not, leave the leader.
