@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -26,9 +26,8 @@ class MixedEnsemble:
     def __init__(self, folder: Path, stack: ExitStack, properties: dict[str, str]) -> None:
         self._folder = folder
         self._stack = stack
-        self._java: dict[int, AbstractContextManager[object]] = {}
-        self._ours: AbstractContextManager[Served] | None = None
-        self.processes: dict[int, object] = {}
+        self._java: dict[int, AbstractContextManager[subprocess.Popen[bytes]]] = {}
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self.servers = {sid: apache.Server(free_port(), folder / f"{sid}" / "data") for sid in (*VOTERS, OURS)}
         self.properties = {"initLimit": "20", "syncLimit": "10", "skipACL": "no", **properties}
         for sid in self.servers:
@@ -49,7 +48,7 @@ class MixedEnsemble:
             server.data.mkdir(parents=True, exist_ok=True)
             (server.data / "myid").write_text(f"{sid}")
             running = apache._process(server.data.parent, server, self.properties)
-            processes[sid] = self.processes[sid] = running.__enter__()
+            processes[sid] = self._processes[sid] = running.__enter__()
             self._java[sid] = running
         for sid, process in processes.items():
             apache._wait_for(self.servers[sid].port, process, self.servers[sid].data.parent / "server.log")
@@ -58,9 +57,10 @@ class MixedEnsemble:
         self._java.pop(sid).__exit__(None, None, None)
 
     def kill(self, sid: int) -> None:
-        process = self.processes[sid]
-        process.send_signal(signal.SIGKILL)  # type: ignore[attr-defined]
-        process.wait()  # type: ignore[attr-defined]
+        """Kill a server with SIGKILL."""
+        process = self._processes[sid]
+        process.kill()
+        process.wait()
         self.stop(sid)
 
     @property
@@ -76,6 +76,15 @@ class MixedEnsemble:
     def data(self) -> Path:
         return self.servers[OURS].data
 
+    @property
+    def log(self) -> Path:
+        return self._folder / "ours.log"
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """The servers of ZooKeeper that run."""
+        return tuple(self._java)
+
     @contextmanager
     def ours(self, *options: str) -> Iterator[Served]:
         """Run our server, and wait until it serves."""
@@ -89,7 +98,7 @@ class MixedEnsemble:
             "extendedTypesEnabled=true\n" + "".join(f"{key}={value}\n" for key, value in properties.items())
         )
         with serve(config, *options) as served:
-            served.ready()
+            served.joined = served.ready()
             yield served
 
     def client(self, sid: int, resumes: Client | None = None) -> Client:

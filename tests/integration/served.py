@@ -30,6 +30,8 @@ class Served:
     process: subprocess.Popen[str]
     log: Path
     said: Queue[str] = field(factory=Queue)
+    joined: str = ""
+    """The line that reported readiness, for helpers that wait for it."""
 
     def ready(self) -> str:
         """Wait for the line that reports readiness, and return it."""
