@@ -2,7 +2,7 @@
 
 ensemble 1 2 3 [observer 4] [groups 1:2:3 4:5] [weights 5=0] [leader=3 epoch=2]
                          the members; with `leader` they are started and established
-settings NAME=N ...      fields of zab.core.ready.Settings
+settings NAME=N ...      fields of zab.core.ready.Settings; on or off for those that are true or false
 server N [DISK ...]      the disk of N before its start: accepted=2 current=1 log=1/1-1/6,2/1
                          other=1/4 (differs there and from there on) damaged forgotten file="1 2 observer 4"
 start N ...              start servers in this order
@@ -49,6 +49,7 @@ from zab.core.messages import Notification, State
 from zab.core.zxid import Epoch, ServerId, Zxid, counter_of, epoch_of, parse, show
 
 WIDTH: Final = 116
+_FLAGS: Final = {"on": True, "off": False}
 SUMMARY: Final = ("role", "history", "batch", "barrier")
 STABILIZE_MS: Final = 20_000
 
@@ -95,7 +96,8 @@ class Story:
         return ""
 
     def _settings(self, arguments: list[str]) -> None:
-        changes: dict[str, Any] = {name: int(value) for name, value in (word.split("=") for word in arguments)}
+        pairs = (word.split("=") for word in arguments)
+        changes: dict[str, Any] = {name: _FLAGS[value] if value in _FLAGS else int(value) for name, value in pairs}
         self.world.settings = evolve(self.world.settings, **changes)
 
     def _server(self, arguments: list[str]) -> None:

@@ -331,6 +331,16 @@ class Settings:
     veto_lost_history           the reaction to a leader that lacks transactions which this server knows to be
                                 committed. True: veto the leader; False: give up this server's history at once
     veto_retry_ms               how long a server neither votes for nor follows a leader that it has vetoed
+
+    Two rules of the synchronization differ toward learners that speak ZooKeeper's protocol (decision 19). All servers
+    of an ensemble need the same values:
+
+    open_before_new_leader      True: the open proposals come before NEWLEADER, and its acknowledgement covers them.
+                                False: only the decided history comes before NEWLEADER. The open proposals follow it,
+                                and are acknowledged like later ones. Then a server that may have lost promises is not
+                                readmitted
+    diff_after_trunc            True: after TRUNC the leader's transactions may follow. False: TRUNC is sent only if
+                                none follows before NEWLEADER; else a snapshot replaces the learner's history
     """
 
     tick_ms: Millis = 2000
@@ -350,6 +360,8 @@ class Settings:
     counter_max: int = COUNTER_MAX
     veto_lost_history: bool = True
     veto_retry_ms: Millis = 60_000
+    open_before_new_leader: bool = True
+    diff_after_trunc: bool = True
 
     def __attrs_post_init__(self) -> None:
         zero = {"finalize_wait_ms": 0, "observer_delay_ms_max": 0, "log_sync_entries_max": 0}

@@ -51,7 +51,14 @@ def can_resume(history: History, held: SnapHeld, settings: Settings) -> bool:
     )
 
 
-def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreign: bool = False) -> SyncPlan:
+def plan(
+    history: History,
+    applied: Zxid,
+    peer: Zxid,
+    settings: Settings,
+    foreign: bool = False,
+    until: Zxid | None = None,
+) -> SyncPlan:
     """Return the plan for a learner whose history ends at `peer`; `applied` is the zxid that a snapshot would have.
 
     The newest common zxid is the leader's newest one that is not after `peer`. The reason: a server with a transaction
@@ -60,6 +67,13 @@ def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreig
 
     `foreign` is True if another leader gave the learner transactions of this leader's epoch number. Then these
     transactions are not common, even if the leader's history has the same zxids.
+
+    `until` is the end of the transactions before NEWLEADER; by default, of all. With `diff_after_trunc` off, TRUNC must
+    leave nothing to send before NEWLEADER. A learner of ZooKeeper replaces its log by a snapshot at NEWLEADER, which is
+    durable only after SNAP, and an older snapshot may contain the transactions that TRUNC should remove. The snapshot
+    of a SNAP is later than all of them if the leader has a transaction after `common`. Without one, only TRUNC removes
+    the learner's transactions from its log; ZooKeeper's leader does the same. A TRUNC to the beginning of an epoch
+    would leave a transaction, because no record of the log has that zxid.
     """
     if peer == UNKNOWN:
         return SyncPlan(Form.SNAP, applied)
@@ -68,6 +82,10 @@ def plan(history: History, applied: Zxid, peer: Zxid, settings: Settings, foreig
         return SyncPlan(Form.SNAP, applied)  # the outline does not reach back so far
     # A zxid with counter 0 is the start of an epoch: nothing to cut.
     cut = None if common == peer or counter_of(peer) == 0 else common
+    if cut is not None and not settings.diff_after_trunc:
+        follows = common < (history.last if until is None else until)
+        if follows or counter_of(common) == 0:
+            return SyncPlan(Form.SNAP, applied, cut)
     if common < history.log_start:
         return SyncPlan(Form.SNAP, applied, cut)  # the log was purged beyond the common zxid
     if common < history.base and history.entries_between(common, history.base) > settings.log_sync_entries_max:

@@ -441,6 +441,95 @@ def test_observer_receives_the_missing_part_of_a_batch() -> None:
     assert leader.said(4) == [Inform(txn(2, 3, "c"))]
 
 
+# -- open proposals after NEWLEADER ------------------------------------------------------------------------------
+
+OPEN_LATER = evolve(SETTINGS, open_before_new_leader=False)
+
+
+def test_open_proposals_follow_newleader_if_its_acknowledgement_does_not_cover_them() -> None:
+    leader = established(2, settings=OPEN_LATER)
+    leader.propose("decided")
+    leader.save()
+    leader.ack(2, make(2, 1))
+    leader.propose("open")
+    leader.propose("open, too")
+    leader.greet(1)
+    sent = leader.promise(1)
+    assert [type(message) for message in sent] == [Diff, Propose, NewLeader, Propose, Propose]
+    assert [message.batch.first for message in sent if isinstance(message, Propose)] == [
+        make(2, 1), make(2, 2), make(2, 3)
+    ]  # fmt: skip
+    leader.save()
+    assert leader.hear(1, AckNewLeader(Epoch(2))) == [UpToDate(make(2, 1))]
+    assert leader.log_state.committed == make(2, 1), "the acknowledgement of NEWLEADER does not cover them"
+    leader.ack(1, make(2, 2))
+    assert leader.log_state.committed == make(2, 2)
+
+
+def test_open_proposals_before_newleader_are_covered_by_its_acknowledgement() -> None:
+    leader = established(2)
+    leader.propose("open")
+    leader.save()
+    leader.greet(1)
+    sent = leader.promise(1)
+    assert [type(message) for message in sent] == [Diff, Propose, NewLeader]
+    leader.hear(1, AckNewLeader(Epoch(2)))
+    assert leader.log_state.committed == make(2, 1)
+
+
+def test_the_whole_initial_history_comes_before_newleader() -> None:
+    """It is not decided yet. But a server that has adopted the epoch must have all of it."""
+    leader = LeaderFixture(txn(1, 1), txn(1, 2), settings=OPEN_LATER)
+    leader.greet(2)
+    leader.save()
+    sent = leader.promise(2)
+    assert [type(message) for message in sent] == [Diff, Propose, Propose, NewLeader]
+    assert leader.log_state.committed == NOTHING
+    leader.save()
+    leader.hear(2, AckNewLeader(Epoch(2)))
+    assert leader.log_state.committed == make(1, 2)
+    leader.greet(1)
+    leader.propose("open")
+    sent = leader.promise(1)
+    assert [type(message) for message in sent] == [Diff, Propose, Propose, NewLeader, Propose]
+
+
+def test_a_follower_that_kept_open_proposals_has_them_before_newleader() -> None:
+    """They are in its log already, and it reported them as its history."""
+    leader = established(1, 2, settings=OPEN_LATER)
+    leader.propose("a")
+    leader.propose("b")
+    leader.role.link_down(ServerId(1), 0)
+    leader.greet(1, accepted=2)
+    sent = leader.promise(1, make(2, 1), epoch=2, counts=False)
+    assert sent[0] == Diff(make(2, 1), leader.digest(make(2, 1)))
+    assert [type(message) for message in sent[1:]] == [NewLeader, Propose]
+    leader.save()
+    leader.hear(1, AckNewLeader(Epoch(2)))
+    assert leader.log_state.committed == make(2, 1)
+
+
+def test_no_server_is_readmitted_whose_synchronization_brings_no_open_proposals() -> None:
+    leader = established(2, settings=OPEN_LATER)
+    leader.greet(1)
+    leader.promise(1, counts=False, forgotten=True)
+    leader.hear(1, AckNewLeader(Epoch(2)))
+    assert leader.log_state.pending is None, "no membership is proposed for it"
+    leader.reconfigure(members(1, 2, 3))
+    leader.save()
+    leader.ack(1, make(2, 1))
+    assert leader.log_state.committed == NOTHING, "it does not count"
+    leader.ack(2, make(2, 1))
+    assert leader.log_state.committed == make(2, 1)
+    leader.propose("next")
+    leader.save()
+    leader.ack(1, make(2, 2))
+    assert leader.log_state.committed == make(2, 1), "nor does it after a change"
+
+
+# -- limits ------------------------------------------------------------------------------------------------------
+
+
 def test_so_much_may_be_outstanding() -> None:
     leader = established(1, 2, settings=evolve(SETTINGS, outstanding_max=3, outstanding_bytes_max=100))
     leader.propose("a", "b")

@@ -63,7 +63,11 @@ class LeaderBroadcast(LeaderPhase):
         """The number of transactions in `_outstanding`."""
         self._outstanding_bytes = 0
         """The number of bytes in `_outstanding`."""
-        self._may_readmit = any(learner.forgotten for learner in role.learners.values())
+        self._readmits = role.log_state.settings.open_before_new_leader
+        """True if `forgotten` servers are readmitted. A readmission needs a change that the synchronization had not
+        brought, and a server can only tell this if it has brought the open proposals.
+        """
+        self._may_readmit = self._readmits and any(learner.forgotten for learner in role.learners.values())
         """True once a `forgotten` learner has promised the epoch: each later turn looks for servers to readmit."""
 
     @property
@@ -96,7 +100,7 @@ class LeaderBroadcast(LeaderPhase):
         self._role.handshake.announce(learner, self.epoch)
 
     def promised(self, learner: LearnerState, now: Millis) -> None:
-        self._may_readmit = self._may_readmit or learner.forgotten
+        self._may_readmit = self._may_readmit or (self._readmits and learner.forgotten)
 
     def synced(self, learner: LearnerState, now: Millis) -> None:
         self._out.send(learner.sid, UpToDate(self._log_state.committed))
@@ -269,7 +273,7 @@ class LeaderBroadcast(LeaderPhase):
         message: Commit | CommitAndActivate = Commit(zxid)
         designated = log_state.me
         if activated:
-            for learner in self._learners.values():
+            for learner in self._learners.values() if self._readmits else ():
                 if learner.step is _SYNCED and learner.synced_until < zxid and not learner.observer:
                     learner.forgotten = False
             designated = self._designate(zxid)

@@ -105,13 +105,19 @@ class LearnerHandshake:
         - Transactions that are no longer in memory are read from the log. If the leader does not know the digest at the
           zxid where they begin, it sends the one at the zxid where they end, and the learner compares that.
         - An observer receives the initial history and committed transactions, but no outstanding proposals.
+        - A follower receives the outstanding proposals before NEWLEADER, or after it if `open_before_new_leader` is
+          off. Then the acknowledgement of NEWLEADER does not cover them. The initial history always comes before
+          NEWLEADER, decided or not: a server with this epoch must have all of it.
         """
         ack = learner.ack_epoch
         assert ack is not None
         log_state, history, sid, last = self._log_state, self._log_state.history, learner.sid, ack.last
         # An epoch has one leader. If another leader gave the learner transactions of this epoch, promises were lost.
         foreign = last != UNKNOWN and epoch_of(last) == epoch and sid not in self._given
-        how = plan(history, log_state.applied, last, self._settings, foreign)
+        includes_open = self._settings.open_before_new_leader and not learner.observer
+        decided = max(self._initial, log_state.committed)
+        until = history.last if includes_open else decided
+        how = plan(history, log_state.applied, last, self._settings, foreign, until)
         held, rest = learner.held, None
         if how.form is Form.SNAP and held is not None and can_resume(history, held, self._settings):
             if learner.found is None:
@@ -124,8 +130,7 @@ class LearnerHandshake:
         digest = history.digest_at(how.common) if rest is None else rest.found.digest
         if how.common == last and contradict(digest, ack.digest):
             self._out.note("diverged", "warning", peer=sid, at=show(how.common))
-        decided = max(self._initial, log_state.committed, how.common)
-        until = decided if learner.observer else history.last
+        until = max(until, how.common)
         if how.cut is not None:
             self._send_trunc(learner, how.cut, last)
         if rest is not None:
@@ -147,6 +152,9 @@ class LearnerHandshake:
         for batch in history.after(start, until):
             self._out.send(sid, Propose(batch))
         self._out.send(sid, NewLeader(epoch, membership))
+        if not learner.observer:
+            for batch in history.after(until):
+                self._out.send(sid, Propose(batch))
         more: dict[str, Any] = {} if rest is None else {"resumes_at": rest.held.size, "of": rest.found.size}
         self._out.note("synchronize", peer=sid, form=how.form.value, common=show(how.common), until=show(until), **more)
         learner.step = LearnerStep.SYNCHRONIZING

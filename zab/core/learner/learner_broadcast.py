@@ -113,9 +113,11 @@ class LearnerBroadcast(_AdoptedPhase):
 
         The membership must be newer than the leader's history at NEWLEADER: the candidate may have that history, too.
         An observer does not regain a vote here: it receives no outstanding proposals, so it cannot tell whether a
-        membership was proposed after its synchronization.
+        membership was proposed after its synchronization. Nor can a follower if `open_before_new_leader` is off.
         """
         log_state = self._log_state
+        if not log_state.settings.open_before_new_leader:
+            return
         if log_state.forgotten and log_state.ensemble.version > self._brought and not self._observer:
             log_state.forgotten = False
             log_state.save_epochs()

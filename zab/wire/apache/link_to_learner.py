@@ -4,11 +4,10 @@ The counterpart of `link_to_leader`, where the differences of the protocols are 
 
 - **Nothing before NEWLEADER stays open.** A learner of ZooKeeper makes durable, before it acknowledges NEWLEADER, only
   what a COMMIT follows. The core counts its acknowledgement for everything before NEWLEADER. So a COMMIT follows each
-  PROPOSAL there, also that of a proposal which is not decided yet. This is sound as long as the learner does not serve:
-  UPTODATE is held back until all of it is committed, also the common zxid. If the leader is lost before, the learner
-  has the proposals in its log, as any follower could have. But after SNAP or TRUNC it also has them in a snapshot, from
-  which no TRUNC removes them. So a leader must send such a learner only decided proposals before NEWLEADER, and the
-  open ones after it: see decision 19.
+  PROPOSAL there. With `Settings.open_before_new_leader` off, as it must be here, these proposals are decided, except
+  in the initial history of a leader that is not established yet. This exception is sound as long as the learner does
+  not serve: UPTODATE is held back until all of it is committed, also the common zxid. ZooKeeper's leader sends COMMITs
+  there, too. Decision 19 says what follows if the leader is lost before.
 - **One op.** A learner of ZooKeeper expects exactly one of DIFF, TRUNC and SNAP. The core may send TRUNC before a
   snapshot, so that the learner can veto; that one is left out. So is the second DIFF, which only brings a digest.
 - **Commits one by one**, each exactly once and in the order of the proposals. `Commit` covers all up to its zxid.
