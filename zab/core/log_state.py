@@ -32,7 +32,7 @@ from zab.core.ready import (
     Settings,
     Truncate,
 )
-from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Ticket, Zxid, epoch_of, make, show
+from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Ticket, Zxid, counter_of, epoch_of, make, show
 
 
 class LogState:
@@ -63,7 +63,9 @@ class LogState:
 
         The commit of a membership that was proposed after this server's synchronization clears it.
         """
-        saved = recovered.ensemble
+        saved, ensemble = recovered.ensemble, self.without_first_version(ensemble)
+        if saved is not None:
+            saved = self.without_first_version(saved)
         self.ensemble = saved if saved is not None and saved.version > ensemble.version else ensemble
         """The active membership. Its version goes back only if this server takes over a history that lacks the newer
         one.
@@ -252,9 +254,19 @@ class LogState:
         change is already logged, the file's membership stays without a version, because the change must stay the newest
         and its version is older than the epoch.
         """
-        if self.ensemble.version or self.pending is not None:
+        if self.ensemble.version or self.pending is not None or not self.settings.membership_versions:
             return self.ensemble
         return evolve(self.ensemble, version=make(epoch, 0))
+
+    def without_first_version(self, ensemble: Ensemble) -> Ensemble:
+        """Return the membership without the version that a first leader gave it, if `membership_versions` is off.
+
+        ZooKeeper's leader sends such a version with NEWLEADER also without `reconfigEnabled`, and its learners ignore
+        it. In notifications a newer version than theirs lets them begin another election.
+        """
+        if self.settings.membership_versions or counter_of(ensemble.version) or not ensemble.version:
+            return ensemble
+        return evolve(ensemble, version=NOTHING)
 
     def _apply(self) -> None:
         until = min(self.committed, self.durable)

@@ -397,10 +397,11 @@ class Node:
         """
         log_state = self._log_state
         role = self._role
-        if isinstance(role, LeaderElection) and notification.ensemble.version > log_state.ensemble.version:
+        theirs = log_state.without_first_version(notification.ensemble)
+        if isinstance(role, LeaderElection) and theirs.version > log_state.ensemble.version:
             # A server has activated this membership, so a quorum has it, and no older membership can elect a leader.
-            changed = not notification.ensemble.same_members(log_state.ensemble)
-            log_state.activate(notification.ensemble)
+            changed = not theirs.same_members(log_state.ensemble)
+            log_state.activate(theirs)
             if changed:
                 self._start_election(now)
                 role = self._role
@@ -558,7 +559,9 @@ class Node:
         elif isinstance(role, LeaderElection):
             # The sender has ended its election earlier, perhaps with this server as leader. Keep the link about as long
             # as the sender would go on dialling.
-            self._early_links[source] = (now + DIAL_ATTEMPTS * self.settings.dial_retry_ms, ())
+            settings = self.settings
+            most = settings.init_ms if settings.dial_for_init_limit else DIAL_ATTEMPTS * settings.dial_retry_ms
+            self._early_links[source] = (now + most, ())
         else:
             self._out.links.append(HangUp(source, dialled=False))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from zab.core.argument_names import checks_arguments
 from zab.core.batch import Batch
@@ -332,8 +332,8 @@ class Settings:
                                 committed. True: veto the leader; False: give up this server's history at once
     veto_retry_ms               how long a server neither votes for nor follows a leader that it has vetoed
 
-    Two rules of the synchronization differ toward learners that speak ZooKeeper's protocol (decision 19). All servers
-    of an ensemble need the same values:
+    The last ones have other values in an ensemble that speaks ZooKeeper's protocol (`with_zookeeper_peers`). All
+    servers of an ensemble need the same values:
 
     open_before_new_leader      True: the open proposals come before NEWLEADER, and its acknowledgement covers them.
                                 False: only the decided history comes before NEWLEADER. The open proposals follow it,
@@ -341,6 +341,11 @@ class Settings:
                                 readmitted
     diff_after_trunc            True: after TRUNC the leader's transactions may follow. False: TRUNC is sent only if
                                 none follows before NEWLEADER; else a snapshot replaces the learner's history
+    dial_for_init_limit         True: a learner dials its leader again until init_limit, and a server keeps early links
+                                for as long. A leader of ZooKeeper listens only after its election, which takes longer.
+                                False: after a few attempts an election follows
+    membership_versions         True: the first leader gives the membership of the configuration files a version, and
+                                the membership may change. False: it does not, as with `reconfigEnabled=false`
     """
 
     tick_ms: Millis = 2000
@@ -362,6 +367,8 @@ class Settings:
     veto_retry_ms: Millis = 60_000
     open_before_new_leader: bool = True
     diff_after_trunc: bool = True
+    dial_for_init_limit: bool = False
+    membership_versions: bool = True
 
     def __attrs_post_init__(self) -> None:
         zero = {"finalize_wait_ms": 0, "observer_delay_ms_max": 0, "log_sync_entries_max": 0}
@@ -387,3 +394,17 @@ class Settings:
     def report_ms(self) -> Millis:
         """The interval at which a learner reports the progress of its synchronization."""
         return self.tick_ms // 2
+
+
+def with_zookeeper_peers(settings: Settings, *, reconfig_enabled: bool) -> Settings:
+    """Return these settings with the rules of an ensemble that speaks ZooKeeper's protocol.
+
+    `reconfig_enabled` is the setting of that name at all servers. Decision 19 explains the rules.
+    """
+    return evolve(
+        settings,
+        open_before_new_leader=False,
+        diff_after_trunc=False,
+        dial_for_init_limit=True,
+        membership_versions=reconfig_enabled,
+    )

@@ -41,7 +41,7 @@ from zab.core.messages import (
     UpToDate,
     Veto,
 )
-from zab.core.ready import BarrierDone, HangUp, Note, Recovered, Settings
+from zab.core.ready import BarrierDone, HangUp, Note, Recovered, Settings, with_zookeeper_peers
 from zab.core.zxid import EPOCH_MAX, NOTHING, UNKNOWN, Epoch, ServerId, Zxid, make, show
 
 SETTINGS = Settings(tick_ms=100, init_limit=10, sync_limit=5)
@@ -525,6 +525,20 @@ def test_no_server_is_readmitted_whose_synchronization_brings_no_open_proposals(
     leader.save()
     leader.ack(1, make(2, 2))
     assert leader.log_state.committed == make(2, 1), "nor does it after a change"
+
+
+def test_a_membership_without_a_version_stays_so_and_does_not_change() -> None:
+    leader = established(1, 2, settings=evolve(SETTINGS, membership_versions=False))
+    assert leader.log_state.ensemble == members(1, 2, 3)
+    with pytest.raises(ConfigError, match="membership_versions is off"):
+        leader.reconfigure(members(1, 3))
+
+
+def test_the_rules_for_peers_of_zookeeper_are_set_together() -> None:
+    usual = with_zookeeper_peers(Settings(), reconfig_enabled=True)
+    assert (usual.open_before_new_leader, usual.diff_after_trunc) == (False, False)
+    assert (usual.dial_for_init_limit, usual.membership_versions) == (True, True)
+    assert with_zookeeper_peers(Settings(), reconfig_enabled=False) == evolve(usual, membership_versions=False)
 
 
 # -- limits ------------------------------------------------------------------------------------------------------

@@ -543,6 +543,35 @@ def test_a_leader_that_does_not_know_yet_is_dialled_again() -> None:
     assert follower.role.over == "link to leader 3 lost in dialling, after 5 attempts"
 
 
+def test_a_leader_that_listens_late_is_dialled_until_init_limit() -> None:
+    settings = evolve(SETTINGS, dial_for_init_limit=True)
+    follower = Follower(settings=settings)
+    now = 0
+    while follower.role.over is None:
+        follower.role.link_down(now)
+        if follower.role.over is None:
+            now = follower.role.deadline
+            follower.role.tick(now)
+            follower._drain()
+    assert now == settings.init_ms
+    assert follower.role.over == "nothing from leader 3 in dialling for 1000 ms"
+    assert follower.links.count(Dial(LEADER)) > settings.init_ms // settings.dial_retry_ms
+
+
+def test_a_leader_that_hangs_up_is_dialled_until_init_limit_and_no_longer() -> None:
+    """Each link restarts the limit of the leader's silence, but not that of dialling."""
+    follower = Follower(settings=evolve(SETTINGS, dial_for_init_limit=True))
+    follower.role.link_up(900)
+    follower.role.link_down(999)
+    assert follower.role.over is None
+    follower.role.tick(1_006)
+    follower.role.link_up(1_006)
+    while follower.role.over is None:
+        follower.role.link_down(1_007)
+        follower.role.tick(1_014)
+    assert follower.role.over == "link to leader 3 lost in dialling, after 5 attempts"
+
+
 def test_a_link_that_breaks_behind_a_promise_ends_the_attempt() -> None:
     follower = Follower()
     follower.link_up()
@@ -570,6 +599,22 @@ def test_leaving_learner_cuts_its_link() -> None:
     follower.role.leave()
     follower._drain()
     assert follower.links == [Dial(LEADER), HangUp(LEADER, dialled=True)]
+
+
+# -- memberships without versions --------------------------------------------------------------------------------
+
+
+def test_a_first_version_is_not_taken_where_memberships_have_none() -> None:
+    """A leader of ZooKeeper gives the membership a version also without `reconfigEnabled`."""
+    follower = Follower(settings=evolve(SETTINGS, membership_versions=False))
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3, version=make(2, 0))))
+    assert follower.save() == [AckNewLeader(Epoch(2))]
+    follower.hear(UpToDate(NOTHING))
+    assert follower.role.serving
+    assert follower.log_state.ensemble.version == NOTHING
 
 
 # -- barriers ----------------------------------------------------------------------------------------------------

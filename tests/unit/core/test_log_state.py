@@ -308,6 +308,18 @@ def test_the_first_membership_gets_its_version_from_the_first_epoch_and_no_other
     assert pending.ensemble_of(Epoch(4)).version == NOTHING, "a change that is logged already must not be overtaken"
 
 
+def test_a_membership_has_no_first_version_if_memberships_have_none() -> None:
+    """Neither from an epoch nor from the disk. A change that was made before keeps its own."""
+    settings = Settings(membership_versions=False)
+    log_state = LogState(ME, members(1, 2, 3), EMPTY, settings)
+    assert log_state.ensemble_of(Epoch(4)) == members(1, 2, 3)
+    saved = members(1, 2, version=make(4, 0))
+    assert LogState(ME, members(1, 2, 3), evolve(EMPTY, ensemble=saved), settings).ensemble == members(1, 2, 3)
+    assert LogState(ME, saved, EMPTY, settings).ensemble == members(1, 2)
+    saved = members(1, 2, version=make(4, 7))
+    assert LogState(ME, members(1, 2, 3), evolve(EMPTY, ensemble=saved), settings).ensemble == saved
+
+
 def test_active_membership_names_the_observers() -> None:
     assert not a_replica().observer
     assert a_replica(file=members(2, 3, observers=(1,))).observer

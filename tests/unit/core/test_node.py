@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from attrs import evolve
 
 from zab.core.batch import Batch, pack
 from zab.core.ensemble import Ensemble, Role, Server
@@ -268,6 +269,28 @@ def test_learner_that_dials_a_looking_server_is_refused_in_time() -> None:
     assert HangUp(TWO, dialled=False) not in turn(node, until - 1).links
     node.tick(until)
     assert HangUp(TWO, dialled=False) in turn(node, until).links
+
+
+def test_a_link_to_a_looking_server_is_kept_for_as_long_as_the_other_end_dials() -> None:
+    settings = Settings(dial_for_init_limit=True)
+    node = a_node(3, ensemble(1, 2, 3), settings=settings)
+    turn(node)
+    hear(node, 2, LinkUp(dialled=False))
+    node.tick(settings.init_ms - 1)
+    assert HangUp(TWO, dialled=False) not in turn(node, settings.init_ms - 1).links
+    node.tick(settings.init_ms)
+    assert HangUp(TWO, dialled=False) in turn(node, settings.init_ms).links
+
+
+def test_a_first_version_in_a_vote_begins_no_election_where_memberships_have_none() -> None:
+    node = a_node(3, ensemble(1, 2, 3), settings=Settings(membership_versions=False))
+    turn(node)
+    elections = node.elections
+    other = evolve(ensemble(1, 2), version=make(4, 0))
+    hear(node, 2, Notification(State.LOOKING, ServerId(2), NOTHING, Epoch(0), 1, other))
+    assert (node.elections, node.ensemble) == (elections, ensemble(1, 2, 3))
+    hear(node, 2, Notification(State.LOOKING, ServerId(2), NOTHING, Epoch(0), 1, evolve(other, version=make(4, 1))))
+    assert node.elections == elections + 1, "a change counts"
 
 
 def test_a_learner_that_dials_a_follower_is_sent_away() -> None:

@@ -63,7 +63,8 @@ class LeaderBroadcast(LeaderPhase):
         """The number of transactions in `_outstanding`."""
         self._outstanding_bytes = 0
         """The number of bytes in `_outstanding`."""
-        self._readmits = role.log_state.settings.open_before_new_leader
+        settings = role.log_state.settings
+        self._readmits = settings.open_before_new_leader and settings.membership_versions
         """True if `forgotten` servers are readmitted. A readmission needs a change that the synchronization had not
         brought, and a server can only tell this if it has brought the open proposals.
         """
@@ -166,6 +167,8 @@ class LeaderBroadcast(LeaderPhase):
         The membership comes into force when quorums of the old and the new one have acknowledged it.
         """
         log_state, quorums = self._log_state, self._role.quorums
+        if not log_state.settings.membership_versions:
+            raise ConfigError("the membership does not change: Settings.membership_versions is off")
         if log_state.pending is not None:
             raise ReconfigInProgress(f"membership {show(log_state.pending.version)} is not decided yet")
         if expect is not None and expect != log_state.ensemble.version:

@@ -27,6 +27,7 @@ from zab.core.ready import BarrierDone, Dial, HangUp
 from zab.core.zxid import Millis, ServerId, Ticket, Zxid
 
 DIAL_ATTEMPTS: Final = 5
+"""The number of times that a learner dials its leader, unless it has to dial for longer (`dial_for_init_limit`)."""
 
 
 class Learner:
@@ -48,7 +49,7 @@ class Learner:
         """The server to lead next, if that is decided. Set with `over`."""
         self._out = log_state.out
         self._attempts = 0
-        """The number of times that the leader was dialled; at most DIAL_ATTEMPTS."""
+        """The number of times that the leader was dialled. Beyond DIAL_ATTEMPTS, it is dialled until `_dial_until`."""
         self._dialled = False
         """True if there is a link to hang up: a dial is under way, or the link is up."""
         self._linked_at: Millis | None = None
@@ -56,6 +57,8 @@ class Learner:
         self._moved = 0
         """The number of bytes that the link has received, as the driver reported."""
         self._init_ms = log_state.settings.init_ms
+        self._dial_until = now + self._init_ms if log_state.settings.dial_for_init_limit else now
+        """The leader is dialled again until this time, also after DIAL_ATTEMPTS."""
         self._silent_until = now + self._init_ms
         """The learner leaves the leader at this time, unless a message or progress extends it."""
         self._barriers: dict[int, tuple[int, Zxid | None]] = {}
@@ -99,7 +102,7 @@ class Learner:
     def link_down(self, now: Millis) -> None:
         self._dialled = False
         self._linked_at = None
-        if self._attempts < DIAL_ATTEMPTS and self.phase.may_redial:
+        if (self._attempts < DIAL_ATTEMPTS or now < self._dial_until) and self.phase.may_redial:
             # The elected server may not be reachable yet, or may not have begun to lead.
             self.enter(LearnerDialling(self, now + self.log_state.settings.dial_retry_ms))
         else:

@@ -285,7 +285,8 @@ class LearnerSynchronization(LearnerPhase):
         if self._snapshot is not None:
             raise RemoteProtocolError("NEWLEADER before the end of a snapshot")
         log_state, version = self._log_state, self._log_state.ensemble.version
-        lacks_membership = self._is_lacking(version, message.ensemble)
+        ensemble = log_state.without_first_version(message.ensemble)
+        lacks_membership = self._is_lacking(version, ensemble)
         if self._received is not None:
             behind = self._behind_snapshot
             ends = behind[-1].last if behind else self._received[0]
@@ -299,15 +300,15 @@ class LearnerSynchronization(LearnerPhase):
                 return
         else:
             log_state.partial.drop()
-        self._membership = message.ensemble
+        self._membership = ensemble
         if lacks_membership:
-            log_state.drop_membership(message.ensemble)
-        if counter_of(message.ensemble.version):
-            log_state.activate(message.ensemble)
+            log_state.drop_membership(ensemble)
+        if counter_of(ensemble.version):
+            log_state.activate(ensemble)
         self._install()
         log_state.current = message.epoch
         log_state.whole = True
-        self._brought = max(message.ensemble.version, log_state.history.last)
+        self._brought = max(ensemble.version, log_state.history.last)
         self._acked = log_state.history.last
         self._adoption = log_state.save_epochs()
         self.receiving = False
