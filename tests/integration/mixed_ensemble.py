@@ -102,7 +102,9 @@ class MixedEnsemble:
             yield served
 
     def client(self, sid: int, resumes: Client | None = None) -> Client:
-        return Client(self.servers[sid].port, resumes=resumes)
+        client = Client(self.servers[sid].port, resumes=resumes)
+        self._stack.callback(client.socket.close)
+        return client
 
     def zxid(self, sid: int) -> str:
         found = apache.ask(self.servers[sid].port, "srvr").splitlines()

@@ -22,6 +22,7 @@ from zab.core.ensemble import Ensemble, Role
 from zab.core.secrets import shown
 from zab.core.zxid import Epoch
 from zab.runtime.member_arguments import single_server_ensemble
+from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.storage.epochs import EpochsRecord, encode
 from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
@@ -527,6 +528,17 @@ def test_a_peer_type_that_contradicts_its_line(folder: Path) -> None:
     (warning,) = other_warnings(plan(folder, THREE + "peerType=observer\n", myid="1"))
     assert "server.1 is listed as participant" in warning
     assert "needs an ensemble" in problems(folder, "peerType=observer\n", myid="1")
+
+
+def test_protocol_of_zookeeper_is_for_observers(folder: Path) -> None:
+    assert plan(folder, THREE + "peerProtocol=zab\n", myid="1").zookeeper is None
+    assert plan(folder, THREE + "peerProtocol=ZooKeeper\n", myid="3").zookeeper == ZookeeperPeers()
+    made = plan(folder, THREE + "peerProtocol=zookeeper\nreconfigEnabled=true\n", myid="3")
+    assert made.zookeeper == ZookeeperPeers(reconfig_enabled=True)
+    assert "server.1 is a participant" in problems(folder, THREE + "peerProtocol=zookeeper\n", myid="1")
+    assert "one of zab, zookeeper" in problems(folder, THREE + "peerProtocol=kafka\n", myid="3")
+    (folder / "data" / "myid").unlink()
+    assert "requires server.N lines" in problems(folder, "peerProtocol=zookeeper\n")
 
 
 def test_without_servers_and_not_alone(folder: Path) -> None:

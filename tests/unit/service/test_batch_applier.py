@@ -108,3 +108,24 @@ def test_slow_transaction_is_reported() -> None:
 def test_damaged_transaction_names_its_log_file() -> None:
     with pytest.raises(DamagedError, match=r"log\.1: no transaction"):
         list(Surroundings().it.apply_batch(batch_of(b"bad")))
+
+
+def test_transactions_without_the_members_tag_are_reported_with_their_results() -> None:
+    it = Surroundings()
+    untagged: list[tuple[Zxid, bytes, object]] = []
+    applier = BatchApplier(
+        it,
+        it,
+        it.pending,
+        lambda count, size: None,
+        lambda ensemble, zxid: None,
+        it,
+        lambda zxid, payload, result: untagged.append((zxid, payload, result)),
+    )
+    theirs = batch_of(b"one", b"two", origin=OTHERS)
+    assert list(applier.apply_batch(theirs)) == []
+    assert list(applier.apply_batch(batch_of(b"three"))) == []
+    assert untagged == [
+        (zxid, payload, result)
+        for zxid, payload, result in zip(theirs.zxids, theirs.payloads(), (b"ONE", b"TWO"), strict=True)
+    ]

@@ -12,7 +12,7 @@ from attrs import evolve
 from zab.core.zxid import Epoch, ServerId
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_service import ClientService
-from zab.service.client_sessions import BARRIER, REPLACED
+from zab.service.client_sessions import BARRIER, REPLACED, Revalidate
 from zab.service.forwarding.pending_submissions import Done
 from zab.service.session_tracker import ALIVE
 from zab.store.operations import Op
@@ -56,7 +56,7 @@ class Client:
 class Surroundings:
     """The log, the watchdog and the request port of a service, on a clock that the test moves."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, touch: Callable[[list[tuple[int, int]]], None] | None = None, **options: Any) -> None:
         self.now = 1_000
         self.cut_off_since: int | None = None
         self.posted: list[tuple[bytes, Done]] = []
@@ -73,6 +73,7 @@ class Surroundings:
             cut_off_since=lambda: self.cut_off_since,
             random_bytes=bytes,
             chance=lambda: 1.0,
+            touch=touch,
         )
 
     def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
@@ -256,3 +257,45 @@ def test_creation_that_is_given_up_closes_the_session() -> None:
     steps.close()
     assert it.ops() == [Op.CLOSE_SESSION]
     assert HEAD.unpack_from(it.posted[0][0])[1] == session
+
+
+# -- an ensemble that speaks the protocol of ZooKeeper -----------------------------------------------------
+
+
+def test_sessions_among_servers_of_zookeeper_have_no_secret_and_no_server() -> None:
+    touched: list[list[tuple[int, int]]] = []
+    it = Surroundings(touched.append)
+    it.follow()
+    steps = it.it.sessions.create(TIMEOUT_MS)
+    request = next(steps)
+    assert isinstance(request, bytes)
+    assert HEAD.unpack_from(request)[3] == Op.CREATE_SESSION
+    assert it.ops() == []
+    client = it.connect(7, server=0)
+    it.it.session_changed(7)
+    assert client.why == ""
+    client.heard = True
+    assert it.tick() == []
+    assert it.tick() == []
+    assert touched == [[(7, TIMEOUT_MS)], []]
+
+
+@pytest.mark.parametrize(("exists", "timeout_ms"), [(True, TIMEOUT_MS), (False, None)])
+def test_leader_of_zookeeper_decides_whether_a_session_may_be_attached(exists: bool, timeout_ms: int | None) -> None:
+    it = Surroundings(lambda sessions: None)
+    it.follow()
+    it.store.sessions.table[7] = (TIMEOUT_MS, 0)
+    steps = it.it.sessions.find(7, it.it.sessions.password(7))
+    assert next(steps) == Revalidate(7, TIMEOUT_MS)
+    with pytest.raises(StopIteration) as end:
+        steps.send(exists)
+    assert end.value.value == timeout_ms
+
+
+def test_wrong_password_is_no_question_for_the_leader() -> None:
+    it = Surroundings(lambda sessions: None)
+    it.follow()
+    it.store.sessions.table[7] = (TIMEOUT_MS, 0)
+    with pytest.raises(StopIteration) as end:
+        next(it.it.sessions.find(7, bytes(16)))
+    assert end.value.value is None
