@@ -13,25 +13,27 @@ from bench.ports import free_port
 from tests.integration import apache
 from tests.integration.raw_client import Client
 from tests.integration.served import Served, serve
+from zab.core.zxid import ServerId
 
-VOTERS: Final = (1, 2, 3)
-OURS: Final = 4
 SETTLE_S_MAX: Final = 60
 T = TypeVar("T")
 
 
 class MixedEnsemble:
-    """Servers 1 to 3 are those of ZooKeeper; server 4 is ours."""
+    """Servers of ZooKeeper and one of ours: the observer 4 beside three voters, or the voter `ours` of three."""
 
-    def __init__(self, folder: Path, stack: ExitStack, properties: dict[str, str]) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, ours: int, properties: dict[str, str]) -> None:
+        self.me = ServerId(ours)
+        self.voters = tuple(sid for sid in (1, 2, 3) if sid != ours)
+        """The voters of ZooKeeper."""
         self._folder = folder
         self._stack = stack
         self._java: dict[int, AbstractContextManager[subprocess.Popen[bytes]]] = {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.servers = {sid: apache.Server(free_port(), folder / f"{sid}" / "data") for sid in (*VOTERS, OURS)}
+        self.servers = {sid: apache.Server(free_port(), folder / f"{sid}" / "data") for sid in (*self.voters, ours)}
         self.properties = {"initLimit": "20", "syncLimit": "10", "skipACL": "no", **properties}
         for sid in self.servers:
-            role = "observer" if sid == OURS else "participant"
+            role = "observer" if sid > 3 else "participant"
             self.properties[f"server.{sid}"] = f"127.0.0.1:{free_port()}:{free_port()}:{role}"
         stack.callback(self._end)
 
@@ -74,7 +76,7 @@ class MixedEnsemble:
 
     @property
     def data(self) -> Path:
-        return self.servers[OURS].data
+        return self.servers[self.me].data
 
     @property
     def log(self) -> Path:
@@ -89,10 +91,12 @@ class MixedEnsemble:
     def ours(self, *options: str) -> Iterator[Served]:
         """Run our server, and wait until it serves."""
         self.data.mkdir(parents=True, exist_ok=True)
-        (self.data / "myid").write_text(f"{OURS}")
+        (self.data / "myid").write_text(f"{self.me}")
         config = self._folder / "ours.cfg"
-        properties = {**self.properties, "peerType": "observer", "peerProtocol": "zookeeper", "tickTime": "1000"}
-        port = self.servers[OURS].port
+        properties = {**self.properties, "peerProtocol": "zookeeper", "tickTime": "1000"}
+        if self.me > 3:
+            properties["peerType"] = "observer"
+        port = self.servers[self.me].port
         config.write_text(
             f"dataDir={self.data}\nclientPort={port}\nclientPortAddress=127.0.0.1\n4lw.commands.whitelist=*\n"
             "extendedTypesEnabled=true\n" + "".join(f"{key}={value}\n" for key, value in properties.items())
@@ -122,7 +126,7 @@ def wait_for(look: Callable[[], T], seconds: float = SETTLE_S_MAX) -> T:
         try:
             found = look()
         except OSError:
-            found = None  # type: ignore[assignment]
+            found = None
         if found:
             return found
         assert time.monotonic() < patience, "the servers did not get there in time"
@@ -130,6 +134,6 @@ def wait_for(look: Callable[[], T], seconds: float = SETTLE_S_MAX) -> T:
 
 
 @contextmanager
-def mixed_ensemble(folder: Path, **properties: str) -> Iterator[MixedEnsemble]:
+def mixed_ensemble(folder: Path, ours: int, **properties: str) -> Iterator[MixedEnsemble]:
     with ExitStack() as stack:
-        yield MixedEnsemble(folder, stack, properties)
+        yield MixedEnsemble(folder, stack, ours, properties)

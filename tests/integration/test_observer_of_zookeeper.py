@@ -15,11 +15,11 @@ import pytest
 
 from tests.integration import apache
 from tests.integration.apache_peers import write_every_kind
-from tests.integration.mixed_ensemble import OURS, VOTERS, MixedEnsemble, mixed_ensemble, wait_for
+from tests.integration.mixed_ensemble import MixedEnsemble, mixed_ensemble, wait_for
 from tests.integration.raw_client import Client
 from zab.core.batch import pack
 from zab.core.ready import Append
-from zab.core.zxid import Zxid
+from zab.core.zxid import ServerId, Zxid
 from zab.runtime.directory_owner import claim_directory
 from zab.storage.real_disk import RealDisk
 from zab.storage.storage import Storage
@@ -36,12 +36,13 @@ from kazoo.client import KazooClient
 pytestmark = [apache.needs_apache, pytest.mark.slow]
 
 PATIENCE_S = 60
+OURS = ServerId(4)
 
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedEnsemble]:
-    with mixed_ensemble(tmp_path_factory.mktemp("mixed")) as started:
-        started.start(*VOTERS)
+    with mixed_ensemble(tmp_path_factory.mktemp("mixed"), OURS) as started:
+        started.start(*started.voters)
         yield started
 
 

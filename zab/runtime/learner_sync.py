@@ -16,7 +16,7 @@ from attrs import frozen
 
 from zab.core.batch import Batch
 from zab.core.errors import DamagedError, StorageError
-from zab.core.messages import Diff, Message, Propose, SnapBegin, SnapEnd, SnapResume, Trunc
+from zab.core.messages import Diff, Message, Propose, SnapBegin, SnapChunk, SnapEnd, SnapResume, Trunc
 from zab.core.ready import SendLog, SendRest, SendSnapshot
 from zab.core.zxid import Zxid
 from zab.host.logs import Log
@@ -26,6 +26,8 @@ from zab.runtime.link import BulkSender, Link, Send
 from zab.service.limits import Limits
 from zab.storage.log_reader import Purged
 from zab.storage.storage import Storage
+from zab.wire.apache.snapshot_stream import encode_state
+from zab.wire.link_codec import LinkCodec, PacketCodec
 from zab.wire.peer import ENVELOPE_BYTES_MAX, encode
 from zab.wire.snapshot_pieces import cut_chunk
 
@@ -83,7 +85,7 @@ class LearnerSync:
                         gathered, size = [], 0
                     await self._send_item(item, link, send)
                     continue
-                frame = encode(item)
+                frame = link.codec.encode(item)
                 gathered.append(frame)
                 size += len(frame)
                 if size >= PIECE_BYTES:
@@ -95,7 +97,7 @@ class LearnerSync:
         return send_all
 
     async def _send_item(self, item: SnapshotToSend | SendRest | SendLog, link: Link, send: Send) -> None:
-        frames = self._frames(item)
+        frames = self._frames(item, link.codec)
 
         def next_piece() -> bytes:
             taken: list[bytes] = []
@@ -135,11 +137,14 @@ class LearnerSync:
             # Later items would leave a gap in the learner's history.
             await trio.lowlevel.checkpoint_if_cancelled()
 
-    def _frames(self, item: SnapshotToSend | SendRest | SendLog) -> Iterator[bytes]:
+    def _frames(self, item: SnapshotToSend | SendRest | SendLog, codec: LinkCodec) -> Iterator[bytes]:
         if isinstance(item, SendLog):
-            return self._log_frames(item)
+            return self._log_frames(item, codec)
         if isinstance(item, SnapshotToSend):
-            return self._snapshot_frames(SnapBegin(item.item.zxid, item.item.digest), item.chunks)
+            begin = SnapBegin(item.item.zxid, item.item.digest)
+            if isinstance(codec, PacketCodec):
+                return _state_packets(begin, item.chunks, codec)
+            return self._snapshot_frames(begin, item.chunks)
         held, found = item.held, item.found
         rest = SnapResume(held.zxid, found.digest, held.size, found.size)
         return self._snapshot_frames(rest, self._storage.read_rest(held))
@@ -153,7 +158,16 @@ class LearnerSync:
             yield from map(encode, cut_chunk(chunk, self._piece_bytes_max))
         yield encode(SnapEnd())
 
-    def _log_frames(self, what: SendLog) -> Iterator[bytes]:
+    def _log_frames(self, what: SendLog, codec: LinkCodec) -> Iterator[bytes]:
         batches: Iterator[Batch] = self._storage.read_log(what.after, what.until)
         for batch in batches:
-            yield encode(Propose(batch))
+            yield codec.encode(Propose(batch))
+
+
+def _state_packets(begin: SnapBegin, chunks: Iterable[bytes], codec: PacketCodec) -> Iterator[bytes]:
+    """Yield a snapshot of our store in ZooKeeper's format. Its chunks are needed twice, so all are in memory."""
+    held = list(chunks)
+    yield codec.encode(begin)
+    for piece in encode_state(lambda: held):
+        yield codec.encode(SnapChunk(piece))
+    yield codec.encode(SnapEnd())

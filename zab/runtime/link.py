@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import trio
 
 from zab.core.errors import WireError
-from zab.core.messages import LinkDown
+from zab.core.messages import Inform, InformAndActivate, LinkDown, Propose
 from zab.core.zxid import ServerId
 from zab.net.network import leave_silence_to_protocol
 from zab.net.socket_reader import TASK_READER, SocketReader
@@ -84,6 +84,8 @@ class Link:
         """Frames and bulk senders in their order. `flush` writes it, or the sender task takes it whole."""
         self._bulk_queued = 0
         """The number of bulk senders in `_queue`."""
+        self._bulk_unsent = 0
+        """The number of bulk senders that are queued or under way."""
         self._wakeup = Wakeup()
         self._opened_at: float | None = None
         """The time at which the greeting was complete; None before. Only an open link sends its queue at `hang_up`."""
@@ -114,21 +116,43 @@ class Link:
 
         If the queue would then exceed a limit, cut the link instead.
         """
-        if self._closing or not frame:
-            return
-        self.queued_bytes += len(frame)
-        self.queued_frames += 1
-        limits = self._limits
-        if self.queued_bytes > limits.link_bytes_max or self.queued_frames > limits.link_frames_max:
-            self.at_fault = True
-            self.cut(
-                f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes together wait to be sent "
-                f"(Limits.link_frames_max = {limits.link_frames_max}, link_bytes_max = {limits.link_bytes_max})"
-            )
+        if self._closing or not frame or not self._takes(len(frame)):
             return
         if not self._queue:
             self._unsent.append(self)
         self._queue.append(frame)
+
+    def send_message(self, message: Any) -> None:
+        """Encode a message and queue it. Behind bulk data, encode it only when that is sent: the codec has state."""
+        codec = self.codec
+        if not self._bulk_unsent:
+            self.send(codec.encode(message))
+            return
+        size = len(message.batch.body) if isinstance(message, Propose | Inform | InformAndActivate) else 0
+
+        async def send_later(send: Send) -> None:
+            self.queued_bytes -= size
+            self.queued_frames -= 1
+            data = codec.encode(message)
+            if data:
+                await send(data)
+
+        if not self._closing and self._takes(size):
+            self.send_bulk(send_later)
+
+    def _takes(self, size: int) -> bool:
+        """Count one more frame. If the queue would exceed a limit, cut the link and return False."""
+        self.queued_bytes += size
+        self.queued_frames += 1
+        limits = self._limits
+        if self.queued_bytes <= limits.link_bytes_max and self.queued_frames <= limits.link_frames_max:
+            return True
+        self.at_fault = True
+        self.cut(
+            f"too slow: {self.queued_frames} frames of {self.queued_bytes} bytes together wait to be sent "
+            f"(Limits.link_frames_max = {limits.link_frames_max}, link_bytes_max = {limits.link_bytes_max})"
+        )
+        return False
 
     def send_bulk(self, source: BulkSender) -> None:
         """Queue a source of bulk data.
@@ -140,6 +164,7 @@ class Link:
                 self._unsent.append(self)
             self._queue.append(source)
             self._bulk_queued += 1
+            self._bulk_unsent += 1
 
     def flush(self) -> None:
         """Write as much of the queue as the socket accepts, and leave the rest to the sender task.
@@ -262,6 +287,7 @@ class Link:
                     await self._send_frames(stream, frames)
                     frames = []
                     await item(send)  # type: ignore[operator]
+                    self._bulk_unsent -= 1
                 await self._send_frames(stream, frames)
             # Closing a socket with unread data would reset the connection, which could discard the last frames. So
             # close this direction only; the peer closes the other one when it has read to the end.

@@ -168,11 +168,13 @@ class Links:
                     SnapshotToSend(message, snapshot()) if isinstance(message, SendSnapshot) else message
                 )
                 continue
-            codec = link.codec
-            if message is not last or not codec.shares_frames:
+            if message is not last:
                 assert not isinstance(message, _PARTS), "sent only in a synchronization, or on an election link"
-                last, frame = message, codec.encode(message)
-            link.send(frame)
+                last, frame = message, link.codec.encode(message) if link.codec.shares_frames else b""
+            if link.codec.shares_frames:
+                link.send(frame)
+            else:
+                link.send_message(message)
         for link, items in synced.items():
             link.send_bulk(self._learner_sync.bulk_sender(items, link))
 

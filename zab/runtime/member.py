@@ -38,6 +38,7 @@ from zab.runtime.waiter import Waiter
 from zab.service.batch_applier import OnMembership
 from zab.service.forwarding.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.forwarding.side_channel import MessageHandler
+from zab.service.forwarding.zookeeper_intake import OnTouches
 from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
 from zab.service.health.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.service.limits import Limits
@@ -109,7 +110,7 @@ class Member:
                      it only to add new servers, which connect before they are members
 
         zookeeper    settings of an ensemble that speaks the protocol of Apache ZooKeeper between its servers; None: it
-                     speaks our own. With them the machine must be a store, and the member an observer
+                     speaks our own. With them the machine must be a store
 
         Raise `TypeError` if the machine, `path`, `server_id` or `ensemble` has a wrong type, and `ConfigError` if an
         argument is invalid or contradicts another one, or a file of `tls` cannot be used.
@@ -451,6 +452,13 @@ class Member:
     def touch_sessions(self, sessions: Iterable[tuple[int, int]]) -> None:
         """Report sessions that are in use, with their timeouts in ms. The report is lost without a leader."""
         self._to_zookeeper().touch(sessions)
+
+    def on_touches(self, handler: OnTouches) -> None:
+        """Set the function that receives sessions, with timeouts in ms, that learners of this leader report as used.
+
+        Call this before the member runs.
+        """
+        self._hooks.on_touches = handler
 
     def _to_zookeeper(self) -> ZookeeperLeader:
         to_leader = self._started().requests.zookeeper

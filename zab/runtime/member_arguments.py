@@ -13,6 +13,7 @@ from zab.net.network import Network
 from zab.runtime.environment import REAL_ENVIRONMENT, Environment
 from zab.service.batch_applier import OnMembership
 from zab.service.forwarding.side_channel import MessageHandler, ignore_message
+from zab.service.forwarding.zookeeper_intake import OnTouches, ignore_touches
 from zab.service.limits import Limits
 from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.storage.storage import StorageSettings
@@ -57,6 +58,8 @@ class MemberHooks:
     """Called at a follower or observer with each message that its leader has sent by `Member.tell_members`."""
     on_membership: OnMembership = ignore_membership
     """Called with each membership: see `Member.on_membership`."""
+    on_touches: OnTouches = ignore_touches
+    """Called at a leader with the sessions that learners report as used: see `Member.on_touches`."""
     on_turn: Callable[[], None] = ignore_turn
     """Called when a turn ends or begins to wait."""
 

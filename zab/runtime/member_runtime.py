@@ -43,7 +43,7 @@ from zab.service.batch_applier import BatchApplier
 from zab.service.forwarding.leadership import LearnerLink
 from zab.service.forwarding.pending_submissions import PendingSubmissions
 from zab.service.forwarding.request_path import RequestPath
-from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
+from zab.service.forwarding.zookeeper_leader import SessionOwners, ZookeeperLeader
 from zab.service.health.role_reporter import RoleReporter
 from zab.service.health.status import RoleChange, SnapshotStatus
 from zab.service.peer_directory import PeerDirectory
@@ -59,6 +59,13 @@ COMMITTED_S: Final = 1.0
 def _encode_on(link: LearnerLink, message: Any) -> bytes:
     assert isinstance(link, Link), "the links of a member are those of its runtime"
     return link.codec.encode(message)
+
+
+class _NoSessions:
+    """The sessions of a machine that has none."""
+
+    def attach_session(self, session: int, server: int, epoch: int) -> bool:
+        return False
 
 
 class MemberRuntime:
@@ -122,7 +129,8 @@ class MemberRuntime:
         zookeeper = None
         if arguments.zookeeper is not None:
             digests = TreeDigestCheck(machine) if isinstance(machine, DigestedTree) else None
-            zookeeper = ZookeeperLeader(pending, limits, _encode_on, digests)
+            owners = machine if isinstance(machine, SessionOwners) else _NoSessions()
+            zookeeper = ZookeeperLeader(me, pending, limits, _encode_on, owners, digests)
         self.requests = requests = RequestPath(
             node,
             machine,
@@ -135,6 +143,7 @@ class MemberRuntime:
             hooks.on_leader_message,
             hooks.on_member_message,
             zookeeper,
+            hooks.on_touches,
         )
         self._snapshots = snapshots = SnapshotTaker(storage, writer, limits, log, jitter, node.log_starts, environment)
         finder = SnapshotFinder(node, inbox, storage, snapshots, log, environment)

@@ -27,9 +27,8 @@ from zab.service.local_sessions import LocalSessions
 from zab.service.session_tracker import SessionTracker
 from zab.service.throttle import RequestTotals, Throttles
 from zab.store.operations import Op
-from zab.store.session_table import SessionIds
+from zab.store.session_table import NO_SERVER, SessionIds
 from zab.store.store import Store
-from zab.wire.disk_store import NO_SERVER
 
 Touch: TypeAlias = Callable[[list[tuple[int, int]]], None]
 

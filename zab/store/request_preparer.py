@@ -24,7 +24,7 @@ from zab.store.paths import CONFIG, ROOT, UNDELETABLE, is_valid, name_is_valid
 from zab.store.quota import STATS, ExceededLimit, Quotas, measured_by, size_of, starts_measuring
 from zab.store.request_format import FOREIGN, HEAD, LOCAL, Decode, unpack_body
 from zab.store.request_format import INTERNAL as FROM_SERVER
-from zab.store.session_table import SECRET_BYTES_MIN, SessionTable
+from zab.store.session_table import NO_SERVER, SECRET_BYTES_MIN, SessionTable
 from zab.store.store_settings import TXN_BYTES_MAX, StoreSettings
 from zab.store.tree import BESIDE_A_PATH_BYTES, Tree
 from zab.store.znode import (
@@ -146,6 +146,7 @@ class RequestPreparer:
         "_settings",
         "_txn_bytes_max",
         "_undo",
+        "adopts_sessions",
         "zxid",
     )  # fmt: skip
 
@@ -178,6 +179,8 @@ class RequestPreparer:
         """The epoch of the last request; -1 before the first one after `switch_to`."""
         self._owners: dict[int, int] = {}
         """session -> the server that it will be attached to when all outstanding transactions are applied."""
+        self.adopts_sessions = False
+        """True if the history does not tell at which server a session is. Then its first request tells it."""
         self._ephemeral_bytes: dict[int, int] = {}
         """The entries of `Tree.ephemeral_bytes` as they will be when all outstanding transactions are applied."""
         self._measure_from_ms = 0
@@ -270,9 +273,22 @@ class RequestPreparer:
         self._owners = {session: server for session, (_, server) in self._applied.sessions.table.items()}
         self._ephemeral_bytes = dict(self._applied.tree.ephemeral_bytes)
 
+    def attach(self, session: int, server: int, epoch: int) -> bool:
+        """Record the server of a session, which is not part of the history. Return False without such a session."""
+        if epoch != self._epoch:
+            self._begin(epoch)
+        if session not in self._owners:
+            return False
+        self._owners[session] = server
+        return True
+
     def _check_session(self, op: int, flags: int) -> None:
         current = self._current
-        if current.session in self._owners:
+        owner = self._owners.get(current.session)
+        if owner == NO_SERVER and self.adopts_sessions:
+            self._owners[current.session] = current.server
+            return
+        if owner is not None:
             raise RequestFailed(ErrorCode.SESSION_MOVED)
         current.local = bool(flags & LOCAL)
         # The client and the expiry in the leader may both close a session. The second close finds nothing to do.

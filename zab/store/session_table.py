@@ -14,6 +14,8 @@ from zab.store.znode import CONTAINER
 
 PASSWORD_BYTES: Final = 16
 SECRET_BYTES_MIN: Final = 16
+NO_SERVER: Final = 0
+"""The server of a session of which the history does not tell the server."""
 
 
 class SessionTable:

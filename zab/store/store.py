@@ -171,6 +171,14 @@ class Store:
             return transactions.checkpoint(*self.digest.history[-1], txn)
         return txn
 
+    def adopt_sessions(self) -> None:
+        """Let the leader remember at which server each session is, instead of reading it from the history."""
+        self._preparer.adopts_sessions = True
+
+    def attach_session(self, session: int, server: int, epoch: int) -> bool:
+        """Record the server of a session at the leader of an epoch. Return False if there is no such session."""
+        return self._preparer.attach(session, server, epoch)
+
     # -- every server ------------------------------------------------------------------------------
 
     def apply(self, zxid: int, txn: bytes) -> Result:

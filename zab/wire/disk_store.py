@@ -21,7 +21,7 @@ from zab.store.digest import VERSION as DIGEST_VERSION
 from zab.store.digest import Digest
 from zab.store.operations import Op
 from zab.store.paths import ROOT, UNDELETABLE, is_valid, parent_of
-from zab.store.session_table import SessionTable
+from zab.store.session_table import NO_SERVER, SessionTable
 from zab.store.store import Store
 from zab.store.store_snapshot import OpenSnapshots, read_head, read_nodes
 from zab.store.tree import Tree
@@ -35,9 +35,6 @@ NOBODY: Final[Acl] = ((0, "world", "anyone"),)
 The replay of the log sets the real ACL. If the log lacks it as well, no client gets access, which is safer than access
 for all.
 """
-
-NO_SERVER: Final = 0
-"""The server of imported sessions: none, because no client is connected."""
 
 
 # -- from ZooKeeper's files ----------------------------------------------------------------------------

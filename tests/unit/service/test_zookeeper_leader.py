@@ -73,9 +73,14 @@ class World:
     def __init__(self) -> None:
         self.pending = PendingSubmissions(bytes(8), 100, 10_000)
         self.tree = Tree()
-        self.it = ZookeeperLeader(self.pending, Limits(), encode, TreeDigestCheck(self.tree))
+        self.it = ZookeeperLeader(ServerId(4), self.pending, Limits(), encode, self, TreeDigestCheck(self.tree))
         self.ends: list[object] = []
+        self.attached: list[tuple[int, int, int]] = []
         self.link = FakeLink()
+
+    def attach_session(self, session: int, server: ServerId, epoch: Epoch) -> bool:
+        self.attached.append((session, server, epoch))
+        return session == SESSION
 
     def done(self, result: object, error: Exception | None) -> None:
         self.ends.append(result if error is None else type(error))

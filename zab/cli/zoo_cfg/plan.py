@@ -25,7 +25,7 @@ from zab.cli.zoo_cfg.security_keys import LOGIN_FILE, audit_settings, security_s
 from zab.cli.zoo_cfg.zoo_source import ZooSource
 from zab.config.config_source import BadConfig
 from zab.config.jaas import SERVER
-from zab.core.ensemble import NO_HOST, Ensemble, Role
+from zab.core.ensemble import NO_HOST, Ensemble
 from zab.core.errors import ConfigError
 from zab.core.failed_logins import FailedLoginSettings
 from zab.core.ready import Settings
@@ -236,19 +236,12 @@ def _zookeeper_peers(source: ZooSource) -> ZookeeperPeers | None:
 
 
 def _check_peer_protocol(source: ZooSource, ensemble: Ensemble | None, sid: int) -> None:
-    """Record a problem if this server cannot have its role in an ensemble that speaks the protocol of ZooKeeper."""
+    """Record a problem if there is no ensemble that could speak the protocol of ZooKeeper."""
     entry = source.entries.get("peerProtocol")
     if entry is None or source.value("peerProtocol", OWN_PROTOCOL) == OWN_PROTOCOL:
         return
-    server = None if ensemble is None else ensemble.by_id.get(ServerId(sid))
-    if server is None:
+    if ensemble is None or ServerId(sid) not in ensemble.by_id:
         source.problem(entry.key, "requires server.N lines, with one of this server")
-    elif server.role is not Role.OBSERVER:
-        source.problem(
-            entry.key,
-            f"server.{sid} is a participant. So far this server can only be an observer among servers of Apache "
-            "ZooKeeper: let its line end with `:observer`, in the files of all servers",
-        )
 
 
 def _client_address(source: ZooSource, ensemble: Ensemble | None, sid: int) -> tuple[str | None, int | None]:

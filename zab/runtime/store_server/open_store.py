@@ -33,6 +33,8 @@ from zab.service.limits import Limits
 from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.storage.disk import Disk
 from zab.storage.storage import StorageSettings
+from zab.store.error_codes import ErrorCode, RequestFailed
+from zab.store.operations import Fields
 from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
 
 PORT_MAX: Final = 65_535
@@ -77,12 +79,21 @@ def make_server(
     access = client_ports.security.access(
         store.access, tls=client_ports.tls is not None, super_digest=client_ports.super_digest is not None
     )
+    among_zookeepers = options.get("zookeeper") is not None
+
+    def check_change(fields: Fields) -> None:
+        if among_zookeepers:
+            raise RequestFailed(ErrorCode.UNIMPLEMENTED)  # its transaction would need the header of the request
+        check_request(fields, member.status(), client_ports)
+
     machine = StoreMachine(
-        evolve(store, access=access),
-        lambda fields: check_request(fields, member.status(), client_ports),
+        evolve(store, access=access, checkpoints=store.checkpoints and not among_zookeepers),
+        check_change,
         client_ports,
         txn_bytes_max_of(limits),
     )
+    if among_zookeepers:
+        machine.adopt_sessions()
     request_bytes = max(limits.request_bytes_max, client_ports.frame_bytes_max + BESIDE_A_FRAME_BYTES)
     member = Member(machine, path, limits=evolve(limits, request_bytes_max=request_bytes), **options)
     return ServerRuntime(machine, member, client_ports)

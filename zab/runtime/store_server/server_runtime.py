@@ -89,6 +89,7 @@ class ServerRuntime:
         machine.observe(self, member.environment.in_loop)
         member.on_leader_message(self._on_leader_message)
         member.on_member_message(self.sampler.on_reports)
+        member.on_touches(self._on_touches)
 
     def __repr__(self) -> str:
         port = "" if self.ports.client is None else f", clients at port {self.ports.client}"
@@ -203,6 +204,9 @@ class ServerRuntime:
             self.clients.tracker.reported(rest, now_ms())
         elif kind == _REPORT:
             self.sampler.on_report(rest)
+
+    def _on_touches(self, sessions: Iterable[tuple[int, int]]) -> None:
+        self.clients.tracker.touch([session for session, _ in sessions], now_ms())
 
     async def forget_watches(self, watcher: Watcher) -> None:
         """Remove the watches of a client that is gone, a bounded number at a time."""

@@ -85,6 +85,21 @@ class Proposer(Protocol):
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid: ...
 
 
+class Seal(Protocol):
+    """The form in which transactions are proposed, if it is not a tag and the transaction.
+
+    A request that fails has to become a transaction then: there is no other reply.
+    """
+
+    def payload(self, zxid: Zxid, txn: bytes) -> bytes:
+        """Return the payload of a transaction."""
+        ...
+
+    def failed(self, request: bytes, now_ms: int) -> bytes:
+        """Return the transaction that tells the submitter of the failure."""
+        ...
+
+
 @frozen
 class ForwardedBatch:
     """Requests that arrived together, for the leader of `epoch`. `link` is None for this member's own requests."""
@@ -104,7 +119,14 @@ class RefusedRequest:
 
 
 class ProposalQueue:
-    def __init__(self, machine: Machine, limits: Limits, log: FailureLog, watchdog: StallWatch = NEVER_STALLS) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        limits: Limits,
+        log: FailureLog,
+        watchdog: StallWatch = NEVER_STALLS,
+        seal: Seal | None = None,
+    ) -> None:
         self.refusals: list[RefusedRequest] = []
         """Refusals for the leader's intake to take."""
         self.proposed = self.batches = 0
@@ -122,6 +144,7 @@ class ProposalQueue:
         self._passes = passes_through(machine)
         """True if each request is its own transaction."""
         self._watchdog = watchdog
+        self._seal = seal
         self._prepare_at = machine.prepare_at if isinstance(machine, KeepsAccount) else None
         """The machine's `prepare_at`, if it has one."""
         self._epoch: Epoch | None = None
@@ -259,7 +282,7 @@ class ProposalQueue:
         """
         limits, batches, prepared, outstanding = self._limits, self._batches, self._prepared, self._outstanding
         passes, prepare, prepare_at = self._passes, self._machine.prepare, self._prepare_at
-        epoch, txn_bytes_max = self._epoch, self._txn_bytes_max
+        epoch, txn_bytes_max, seal = self._epoch, self._txn_bytes_max, self._seal
         assert epoch is not None
         last = node.last
         zxid = Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
@@ -289,6 +312,15 @@ class ProposalQueue:
                     started = ended
                     self.cut = ended >= cut_at
                 if not isinstance(txn, bytes) or len(txn) > txn_bytes_max:
+                    if seal is not None:
+                        self._why_not(txn)
+                        prepared.append(seal.payload(zxid, seal.failed(request, now_ms)))
+                        size += TAG_BYTES
+                        zxid = Zxid(zxid + 1)
+                        counter += 1
+                        if self.cut:
+                            break
+                        continue
                     self.refusals.append(RefusedRequest(link, counter, self._why_not(txn)))
                     counter += 1
                     if self.cut:
@@ -296,7 +328,7 @@ class ProposalQueue:
                     continue
                 if prepare_at is None and not passes:
                     outstanding.append((zxid, txn))
-                prepared.append(_pack_tag(origin, counter) + txn)
+                prepared.append(_pack_tag(origin, counter) + txn if seal is None else seal.payload(zxid, txn))
                 size += len(txn) + TAG_BYTES
                 zxid = Zxid(zxid + 1)
                 counter += 1

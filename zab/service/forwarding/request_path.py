@@ -26,6 +26,7 @@ from zab.service.forwarding.proposal_queue import NEVER_STALLS, FailureLog, Prop
 from zab.service.forwarding.request_forwarder import RequestForwarder
 from zab.service.forwarding.side_channel import MessageHandler, SideChannel, ignore_message
 from zab.service.forwarding.sync_barriers import SyncBarriers
+from zab.service.forwarding.zookeeper_intake import OnTouches, ZookeeperIntake, ZookeeperSeal, ignore_touches
 from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Machine
@@ -61,11 +62,15 @@ class RequestPath:
         on_leader_message: MessageHandler = ignore_message,
         on_member_message: MessageHandler = ignore_message,
         zookeeper: ZookeeperLeader | None = None,
+        on_touches: OnTouches = ignore_touches,
     ) -> None:
-        """`zookeeper`: the path to a leader in an ensemble that speaks ZooKeeper's protocol; None in one of our own."""
+        """`zookeeper`: the path to a leader in an ensemble that speaks ZooKeeper's protocol; None in one of our own.
+
+        `on_touches` receives the sessions that clients of learners have used, while this server leads such an ensemble.
+        """
         self.pending = pending
         self.zookeeper = zookeeper
-        self.queue = ProposalQueue(machine, limits, log, watchdog)
+        self.queue = ProposalQueue(machine, limits, log, watchdog, None if zookeeper is None else ZookeeperSeal())
         self.barriers = SyncBarriers(node)
         self.intake = LeaderIntake(node, self.queue, self.barriers, pending, limits, wall_ms)
         self.forwarder = RequestForwarder(pending, limits)
@@ -87,7 +92,9 @@ class RequestPath:
         }
         """type of a message on a learner link -> its handler; the consensus never sees these messages"""
         if zookeeper is not None:
-            self.handlers = {kind: partial(_hand_over, handle) for kind, handle in zookeeper.handlers.items()}
+            intake = ZookeeperIntake(node, self.queue, zookeeper, on_touches)
+            handlers = {**zookeeper.handlers, **intake.handlers}
+            self.handlers = {kind: partial(_hand_over, handle) for kind, handle in handlers.items()}
         self._node = node
         self._links = links
         self._leadership: Leadership | None = None
@@ -133,7 +140,10 @@ class RequestPath:
                 self._to_leader.forward(link, self._applied)
             return
         if self.pending.wants_to_send:
-            self.intake.take_own()
+            if self.zookeeper is None:
+                self.intake.take_own()
+            else:
+                self.zookeeper.take_own(self.queue)
         self.intake.turn(now)
 
     def ask_barrier(self, now: Millis) -> None:

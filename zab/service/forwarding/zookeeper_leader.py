@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from zab.core.errors import OutcomeUnknown
-from zab.core.zxid import NOTHING, Zxid
+from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid
 from zab.service.forwarding.leadership import Leadership, LearnerLink
 from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.service.forwarding.proposal_queue import ForwardedBatch, ProposalQueue
 from zab.service.limits import Limits
 from zab.service.tree_digests import TreeDigestCheck
 from zab.store.acl import decode_identities
@@ -44,16 +45,35 @@ Encode: TypeAlias = Callable[[LearnerLink, object], bytes]
 Revalidated: TypeAlias = Callable[[object, Exception | None], None]
 """Called once with True if the session exists and is at this server now, with False, or with an error."""
 
+
+@runtime_checkable
+class SessionOwners(Protocol):
+    """The part of a store that remembers at which server each session is, while this server leads."""
+
+    def attach_session(self, session: int, server: ServerId, epoch: Epoch) -> bool:
+        """Record the server of a session. Return False if there is no such session."""
+        ...
+
+
 _LOST = "the leader or the link to it was lost before the reply"
 
 
 class ZookeeperLeader:
-    """Forwards this server's requests to a leader of ZooKeeper. It takes the place of `RequestForwarder`."""
+    """Forwards this server's requests to the leader, which may be itself. It takes the place of `RequestForwarder`."""
 
     def __init__(
-        self, pending: PendingSubmissions, limits: Limits, encode: Encode, digests: TreeDigestCheck | None
+        self,
+        me: ServerId,
+        pending: PendingSubmissions,
+        limits: Limits,
+        encode: Encode,
+        owners: SessionOwners,
+        digests: TreeDigestCheck | None,
     ) -> None:
         """`digests` compares the tree with the leader's; None: the machine has no tree with a digest."""
+        self.encode = encode
+        self.owners = owners
+        self._me = me
         self.handlers: Mapping[type[Any], Callable[[LearnerLink, Any], None]] = {
             RevalidateReply: self._on_revalidated,
             TreeDigests: self._on_digests,
@@ -62,7 +82,6 @@ class ZookeeperLeader:
         """type of a message of the leader -> its handler"""
         self._pending = pending
         self._limits = limits
-        self._encode = encode
         self._digests = digests
         self._leadership: Leadership | None = None
         """The leadership in force, or None."""
@@ -118,6 +137,19 @@ class ZookeeperLeader:
             for number, request in enumerate(requests, first):
                 self._send(link, number, request, applied)
 
+    def take_own(self, queue: ProposalQueue) -> None:
+        """Queue this server's own requests, while it leads itself. Their replies are recognised in the same way."""
+        pending, limits, leadership = self._pending, self._limits, self._leadership
+        assert leadership is not None
+        while True:
+            first, requests = pending.take(limits.batch_entries_max, limits.batch_bytes_max)
+            if not requests:
+                break
+            for number, request in enumerate(requests, first):
+                _, session, cxid, *_ = HEAD.unpack_from(request)
+                self._open.setdefault(session, deque()).append((cxid, number))
+            queue.put(ForwardedBatch(leadership.epoch, None, pending.origin, first, requests))
+
     def _send(self, link: LearnerLink, number: int, request: bytes, applied: Zxid) -> None:
         flags, session, cxid, op, _, identities_bytes = HEAD.unpack_from(request)
         start = HEAD.size + identities_bytes
@@ -133,7 +165,7 @@ class ZookeeperLeader:
             return
         self._open.setdefault(session, deque()).append((cxid, number))
         identities = decode_identities(request[HEAD.size : start])
-        link.send(self._encode(link, LearnerRequest(session, cxid, op, body, identities)))
+        link.send(self.encode(link, LearnerRequest(session, cxid, op, body, identities)))
 
     def applied(self, zxid: Zxid, payload: bytes, result: object) -> None:
         """Answer the request that this applied transaction carries out, if it is one of this server."""
@@ -178,16 +210,20 @@ class ZookeeperLeader:
         """Report sessions that clients of this server have used, with their timeouts in ms; lost without a leader."""
         link = self.link
         if link is not None:
-            link.send(self._encode(link, SessionTouches(tuple(sessions))))
+            link.send(self.encode(link, SessionTouches(tuple(sessions))))
 
     def revalidate(self, session: int, timeout_ms: int, done: Revalidated) -> None:
         """Ask whether a session exists, and let the leader regard it as a session at this server."""
-        request, link = RevalidateRequest(session, timeout_ms), self.link
-        if link is None:
+        request, leadership = RevalidateRequest(session, timeout_ms), self._leadership
+        if leadership is None:
             self._waiting.append((request, done))
             return
+        link = leadership.link
+        if link is None:
+            done(self.owners.attach_session(session, self._me, leadership.epoch), None)
+            return
         self._revalidations.setdefault(session, deque()).append(done)
-        link.send(self._encode(link, request))
+        link.send(self.encode(link, request))
 
     def forget(self, done: Revalidated) -> None:
         """Drop a revalidation that waits for a leader: its client is gone."""

@@ -22,12 +22,13 @@ from zab.core.zxid import Zxid
 from zab.store.acl import OPEN, Acl, AclEntry, intern
 from zab.store.digest import digest_of
 from zab.store.paths import ROOT, is_valid
+from zab.store.session_table import NO_SERVER
 from zab.store.store_snapshot import CHUNK_BYTES, CHUNK_NODES, VERSION, ChunkPacker
 from zab.store.tree import Tree
 from zab.store.znode import Znode
 from zab.wire.client.acl_codec import decode_acl
 from zab.wire.disk_snapshot import OPEN_KEY, FileNode, decode_node, state_parts
-from zab.wire.disk_store import NO_SERVER, NOBODY, departing_state
+from zab.wire.disk_store import NOBODY, departing_state
 from zab.wire.jute import INT, STRUCT_ERRORS, text
 
 SIGNATURE: Final = text("BenWasHere")

@@ -1,0 +1,94 @@
+"""The intake of a leader whose learners speak the protocol of ZooKeeper.
+
+It differs from `LeaderIntake` in three ways. A request names its session, and its transaction is the only reply, also
+if it fails. The history does not tell at which server a session is: this leader remembers it, from requests and
+revalidations, and refuses the requests of other servers. Learners report the use of sessions with their answers to
+pings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from zab.core.errors import LocalProtocolError
+from zab.core.messages import State
+from zab.core.node import Node
+from zab.core.zxid import Zxid
+from zab.service.forwarding.leadership import LearnerLink
+from zab.service.forwarding.proposal_queue import ForwardedBatch, ProposalQueue
+from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
+from zab.store import transactions
+from zab.store.acl import encode_identities
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.request_format import FOREIGN, HEAD, INTERNAL, pack_body, pack_request
+from zab.wire.apache.packet_bodies import LearnerRequest, RevalidateReply, RevalidateRequest, SessionTouches
+from zab.wire.apache.proposals import canonical
+
+OnTouches: TypeAlias = Callable[[Iterable[tuple[int, int]]], None]
+"""Called with sessions and their timeouts in ms."""
+
+
+def ignore_touches(sessions: Iterable[tuple[int, int]]) -> None:
+    """Do nothing: the machine has no sessions."""
+
+
+class ZookeeperSeal:
+    """Transactions as servers of ZooKeeper know them: see `zab.wire.apache.proposals`."""
+
+    def payload(self, zxid: Zxid, txn: bytes) -> bytes:
+        try:
+            return canonical(zxid, txn)
+        except LocalProtocolError:
+            _, session, cxid, time = transactions.HEAD.unpack_from(txn)
+            return canonical(zxid, transactions.error(session, cxid, time, ErrorCode.UNIMPLEMENTED))
+
+    def failed(self, request: bytes, now_ms: int) -> bytes:
+        _, session, cxid, *_ = HEAD.unpack_from(request)
+        return transactions.error(session, cxid, now_ms, ErrorCode.SYSTEM_ERROR)
+
+
+class ZookeeperIntake:
+    def __init__(self, node: Node, queue: ProposalQueue, path: ZookeeperLeader, on_touches: OnTouches) -> None:
+        self.handlers: Mapping[type[Any], Callable[[LearnerLink, Any], None]] = {
+            LearnerRequest: self._on_request,
+            RevalidateRequest: self._on_revalidate,
+            SessionTouches: self._on_touched,
+        }
+        """type of a message of a learner -> its handler"""
+        self._node = node
+        self._queue = queue
+        self._path = path
+        self._on_touches = on_touches
+
+    @property
+    def _leads(self) -> bool:
+        return self._node.state is State.LEADING
+
+    def _on_request(self, link: LearnerLink, message: LearnerRequest) -> None:
+        if not self._leads:
+            return
+        batch = ForwardedBatch(self._node.epoch, link, b"", 0, (packed(link, message),))
+        if not self._queue.put(batch):
+            link.cut("more than twice Limits.submits_max requests of the peer would be queued")
+
+    def _on_revalidate(self, link: LearnerLink, message: RevalidateRequest) -> None:
+        session, path, node = message.session, self._path, self._node
+        valid = self._leads and path.owners.attach_session(session, link.peer, node.epoch)
+        if valid:
+            self._on_touches([(session, message.timeout_ms)])
+        link.send(path.encode(link, RevalidateReply(session, valid)))
+
+    def _on_touched(self, link: LearnerLink, message: SessionTouches) -> None:
+        if self._leads:
+            self._on_touches(message.sessions)
+
+
+def packed(link: LearnerLink, request: LearnerRequest) -> bytes:
+    """Return a learner's request in the format of our store."""
+    body, flags = request.body, FOREIGN
+    if request.op == Op.CREATE_SESSION:
+        body, flags = pack_body((int.from_bytes(body[:4], "big", signed=True),)), INTERNAL
+    identities = encode_identities(request.identities)
+    return pack_request(request.op, body, request.session, request.cxid, link.peer, identities, flags)
