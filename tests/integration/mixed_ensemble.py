@@ -125,7 +125,7 @@ def wait_for(look: Callable[[], T], seconds: float = SETTLE_S_MAX) -> T:
     while True:
         try:
             found = look()
-        except OSError:
+        except (OSError, EOFError):
             found = None
         if found:
             return found

@@ -15,7 +15,7 @@ import trio
 from attrs import frozen
 
 from zab.core.batch import Batch
-from zab.core.errors import DamagedError, StorageError
+from zab.core.errors import DamagedError, LocalProtocolError, StorageError
 from zab.core.messages import Diff, Message, Propose, SnapBegin, SnapChunk, SnapEnd, SnapResume, Trunc
 from zab.core.ready import SendLog, SendRest, SendSnapshot
 from zab.core.zxid import Zxid
@@ -76,6 +76,15 @@ class LearnerSync:
         """Return a function that sends all items in order. The link calls it when it is first in the queue."""
 
         async def send_all(send: Send) -> None:
+            try:
+                await send_items(send)
+            except LocalProtocolError as error:
+                # The history comes from an ensemble of our own. The protocol of the learner lacks a transaction of it.
+                self._log.warn_rate_limited("history_not_sent", link.peer, peer=link.peer, why=error)
+                link.cut(f"the history cannot be sent: {error}")
+                await trio.lowlevel.checkpoint_if_cancelled()
+
+        async def send_items(send: Send) -> None:
             gathered: list[bytes] = []
             size = 0
             for item in items:

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import trio
 
-from zab.core.errors import WireError
+from zab.core.errors import LocalProtocolError, WireError
 from zab.core.messages import Inform, InformAndActivate, LinkDown, Propose
 from zab.core.zxid import ServerId
 from zab.net.network import leave_silence_to_protocol
@@ -123,22 +123,34 @@ class Link:
         self._queue.append(frame)
 
     def send_message(self, message: Any) -> None:
-        """Encode a message and queue it. Behind bulk data, encode it only when that is sent: the codec has state."""
-        codec = self.codec
+        """Encode a message and queue it. Behind bulk data, encode it only when that is sent: the codec has state.
+
+        A message that the protocol lacks cuts the link.
+        """
         if not self._bulk_unsent:
-            self.send(codec.encode(message))
+            data = self._encoded(message)
+            if data:
+                self.send(data)
             return
         size = len(message.batch.body) if isinstance(message, Propose | Inform | InformAndActivate) else 0
 
         async def send_later(send: Send) -> None:
             self.queued_bytes -= size
             self.queued_frames -= 1
-            data = codec.encode(message)
+            data = self._encoded(message)
             if data:
                 await send(data)
 
         if not self._closing and self._takes(size):
             self.send_bulk(send_later)
+
+    def _encoded(self, message: Any) -> bytes:
+        try:
+            return self.codec.encode(message)
+        except LocalProtocolError as error:
+            self.at_fault = True
+            self.cut(str(error))
+            return b""
 
     def _takes(self, size: int) -> bool:
         """Count one more frame. If the queue would exceed a limit, cut the link and return False."""

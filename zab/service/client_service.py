@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
 from zab.core.failed_logins import FailedLoginSettings
-from zab.core.zxid import Epoch, Millis, ServerId
+from zab.core.zxid import Epoch, Millis, ServerId, Zxid, counter_of, epoch_of
 from zab.service.attached import Connected, Latency, Traffic
 from zab.service.client_sessions import SECRET_BYTES, ClientSessions, ignore_result
 from zab.service.connection.ports import AuditLog, ConnectionSettings, EventLog, RequestPort, TurnWatch
@@ -121,10 +121,23 @@ class ClientService:
         """The schedule for the deletion of containers and TTL nodes."""
         self._clock_ms = clock_ms
         self._touch = touch
+        self._epoch = Epoch(0)
+        """The epoch of the role that was reported last."""
+
+    def has_reached(self, zxid: int) -> bool:
+        """Return whether the state is at least as new as one with this zxid.
+
+        The beginning of an epoch has a zxid, too: clients see it at servers of ZooKeeper. It is reached if this server
+        serves in that epoch or a later one, because it has applied everything before.
+        """
+        if zxid <= self.machine.zxid:
+            return True
+        return self.ready and not counter_of(Zxid(zxid)) and epoch_of(Zxid(zxid)) <= self._epoch
 
     # -- roles and snapshots -------------------------------------------------------------------------
 
     def role_changed(self, *, serving: bool, leading: bool, epoch: Epoch) -> None:
+        self._epoch = epoch
         self.leader.role_changed(serving=serving, leading=leading, epoch=epoch)
         self._update_readiness()
 

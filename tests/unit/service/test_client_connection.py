@@ -57,6 +57,9 @@ class Server:
         self.events: list[str] = []
         self.upgraded: list[int] = []
 
+    def has_reached(self, zxid: int) -> bool:
+        return zxid <= self.machine.zxid
+
     def say(self, event: str, level: str = "info", /, **fields: object) -> None: ...
 
     def warn_rate_limited(self, event: str, key: object, level: str = "warning", /, **fields: object) -> None:

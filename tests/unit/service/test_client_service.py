@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from zab.core.zxid import Epoch, ServerId
+from zab.core.zxid import Epoch, ServerId, make
 from zab.runtime.store_server.client_port_settings import ClientPortSettings
 from zab.service.client_service import ClientService
 from zab.service.client_sessions import BARRIER, REPLACED, Revalidate
@@ -299,3 +299,18 @@ def test_wrong_password_is_no_question_for_the_leader() -> None:
     with pytest.raises(StopIteration) as end:
         next(it.it.sessions.find(7, bytes(16)))
     assert end.value.value is None
+
+
+def test_beginning_of_an_epoch_is_reached_by_a_server_that_serves_in_it() -> None:
+    it = Surroundings(lambda sessions: None)
+    it.store.zxid = make(1, 5)
+    it.follow(epoch=2)
+    assert [it.it.has_reached(zxid) for zxid in (make(1, 5), make(1, 6), make(2, 0), make(2, 1), make(3, 0))] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    it.lose_leader()
+    assert not it.it.has_reached(make(2, 0))

@@ -77,7 +77,7 @@ class SessionHandshake:
 
         A read-only client is served without a leader, and a barrier needs one.
         """
-        if self._asked.last_zxid_seen > self._server.machine.zxid and not self._read_only:
+        if not self._server.has_reached(self._asked.last_zxid_seen) and not self._read_only:
             self._shell.barrier(self._caught_up)
         else:
             self._caught_up(None, None)
@@ -86,7 +86,7 @@ class SessionHandshake:
         if not self._goes_on(error):
             return
         asked, server, shell = self._asked, self._server, self._shell
-        if asked.last_zxid_seen > server.machine.zxid:
+        if not server.has_reached(asked.last_zxid_seen):
             peer = self._client.peer
             server.log.warn_rate_limited("client_is_ahead", peer.rpartition(":")[0], peer=peer)
             self._client.cut("the client has seen a later state than this server")

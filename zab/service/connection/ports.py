@@ -151,6 +151,9 @@ class ServerPort(Protocol):
     ready: bool
     """True if all clients may read the state: see `ClientService`."""
 
+    def has_reached(self, zxid: int) -> bool:
+        """Return whether the state is at least as new as one with this zxid."""
+
     @property
     def me(self) -> ServerId: ...
     @property

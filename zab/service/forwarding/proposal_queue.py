@@ -312,20 +312,14 @@ class ProposalQueue:
                     started = ended
                     self.cut = ended >= cut_at
                 if not isinstance(txn, bytes) or len(txn) > txn_bytes_max:
-                    if seal is not None:
-                        self._why_not(txn)
-                        prepared.append(seal.payload(zxid, seal.failed(request, now_ms)))
-                        size += TAG_BYTES
-                        zxid = Zxid(zxid + 1)
+                    why = self._why_not(txn)
+                    if seal is None:
+                        self.refusals.append(RefusedRequest(link, counter, why))
                         counter += 1
                         if self.cut:
                             break
                         continue
-                    self.refusals.append(RefusedRequest(link, counter, self._why_not(txn)))
-                    counter += 1
-                    if self.cut:
-                        break
-                    continue
+                    txn = seal.failed(request, now_ms)
                 if prepare_at is None and not passes:
                     outstanding.append((zxid, txn))
                 prepared.append(_pack_tag(origin, counter) + txn if seal is None else seal.payload(zxid, txn))

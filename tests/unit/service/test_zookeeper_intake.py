@@ -1,0 +1,195 @@
+"""A leader's intake of the requests of servers of ZooKeeper, with the real queue and the real store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from tests.unit.service.test_zookeeper_leader import FakeLink, encode
+from zab.core.messages import State
+from zab.core.node import Node
+from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
+from zab.host.logs import Log
+from zab.service.forwarding.leadership import Leadership
+from zab.service.forwarding.pending_submissions import PendingSubmissions
+from zab.service.forwarding.proposal_queue import ProposalQueue
+from zab.service.forwarding.zookeeper_intake import ZookeeperIntake, ZookeeperSeal
+from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
+from zab.service.limits import Limits
+from zab.store import transactions
+from zab.store.acl import OPEN
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+from zab.store.request_format import FOREIGN, INTERNAL, pack_body, pack_request
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
+from zab.wire.apache.packet_bodies import LearnerRequest, RevalidateReply, RevalidateRequest, SessionTouches
+from zab.wire.apache.proposals import NO_TAG
+from zab.wire.client.requests import SHAPES, decode_fields
+from zab.wire.relay_messages import TAG_BYTES
+
+ME = ServerId(3)
+SESSION = 0x100
+EPOCH = Epoch(2)
+
+
+class Leader:
+    """A leader whose proposals are committed and applied at once."""
+
+    def __init__(self) -> None:
+        self.store = Store(StoreSettings(checkpoints=False), lambda *_: None, decode_fields)
+        self.store.adopt_sessions()
+        self.state = State.LEADING
+        self.epoch = EPOCH
+        self.last = self.committed = make(1, 9)
+        pending = PendingSubmissions(b"originME", 100, 10_000)
+        self.path = ZookeeperLeader(ME, pending, Limits(), encode, self.store, None)
+        log = Log(ME, lambda: EPOCH)
+        self.queue = ProposalQueue(self.store, Limits(submits_max=10), log, seal=ZookeeperSeal())
+        self.queue.open(EPOCH)
+        self.pending = pending
+        self.touched: list[tuple[int, int]] = []
+        self.intake = ZookeeperIntake(cast(Node, self), self.queue, self.path, self.touch)
+        self.path.begin(Leadership(EPOCH, None), self.last)
+        self.pending.reached(self.last)
+        self.applied: list[tuple[transactions.Transaction, Any]] = []
+
+    def touch(self, sessions: Iterable[tuple[int, int]]) -> None:
+        self.touched += sessions
+
+    def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
+        first = Zxid(self.last + 1) if self.last >> 32 == EPOCH else make(EPOCH, 1)
+        for zxid, payload in enumerate(payloads, first):
+            assert payload.startswith(NO_TAG)
+            result = self.store.apply(zxid, payload[TAG_BYTES:])
+            self.applied.append((transactions.decode(payload[TAG_BYTES:]), result))
+            self.path.applied(Zxid(zxid), payload, result)
+        self.last = self.committed = Zxid(first + len(payloads) - 1)
+        return first
+
+    def hear(self, link: FakeLink, message: object) -> None:
+        self.intake.handlers[type(message)](link, message)
+
+    def turn(self) -> list[tuple[transactions.Transaction, Any]]:
+        """Propose, and return the transactions with their results."""
+        self.queue.begin(0.0)
+        self.queue.turn(self, 0, 5_000)
+        applied, self.applied = self.applied, []
+        return applied
+
+    def open_session(self, link: FakeLink, session: int = SESSION) -> None:
+        self.hear(link, LearnerRequest(session, 0, Op.CREATE_SESSION, (6_000).to_bytes(4, "big")))
+        assert [txn.op for txn, _ in self.turn()] == [Op.CREATE_SESSION]
+
+
+def create(path: str, cxid: int = 1, session: int = SESSION) -> LearnerRequest:
+    return LearnerRequest(session, cxid, Op.CREATE, SHAPES[Op.CREATE].encode((path, b"data", OPEN, 0)))
+
+
+def learner(sid: int = 1) -> FakeLink:
+    return FakeLink(ServerId(sid), dialled=False)
+
+
+def test_requests_of_a_learner_become_canonical_transactions() -> None:
+    leader, link = Leader(), learner()
+    leader.open_session(link)
+    assert leader.store.sessions.table == {SESSION: (6_000, 0)}
+    leader.hear(link, create("/a"))
+    ((txn, result),) = leader.turn()
+    assert (txn.op, txn.session, txn.cxid, txn.body[0], result[1]) == (Op.CREATE, SESSION, 1, "/a", 0)
+    leader.hear(link, LearnerRequest(SESSION, 2, Op.CLOSE_SESSION, b""))
+    leader.turn()
+    assert leader.store.sessions.table == {}
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (create("/none/child"), ErrorCode.NO_NODE),
+        (create("/a", session=0x999), ErrorCode.SESSION_EXPIRED),
+        (LearnerRequest(SESSION, 1, Op.CREATE, b"garbage"), ErrorCode.MARSHALLING_ERROR),
+        (LearnerRequest(SESSION, 1, 4711, b""), ErrorCode.UNIMPLEMENTED),
+        (LearnerRequest(SESSION, 1, Op.SET_SECRET, b""), ErrorCode.UNIMPLEMENTED),
+        (LearnerRequest(SESSION, 1, Op.ATTACH_SESSION, b""), ErrorCode.UNIMPLEMENTED),
+    ],
+)
+def test_request_that_fails_becomes_a_transaction(request_: LearnerRequest, code: ErrorCode) -> None:
+    """A server of ZooKeeper waits for ever for another reply."""
+    leader, link = Leader(), learner()
+    leader.open_session(link)
+    leader.hear(link, request_)
+    ((txn, result),) = leader.turn()
+    assert (txn.op, txn.cxid, result[1]) == (Op.ERROR, request_.cxid, code)
+
+
+def test_exception_of_the_store_becomes_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, link = Leader(), learner()
+    leader.open_session(link)
+    monkeypatch.setattr(leader.queue, "_prepare_at", lambda *_: 1 // 0)
+    leader.hear(link, create("/a", 7))
+    ((txn, result),) = leader.turn()
+    assert (txn.op, txn.session, txn.cxid, result[1]) == (Op.ERROR, SESSION, 7, ErrorCode.SYSTEM_ERROR)
+
+
+def test_session_is_at_the_server_of_its_last_revalidation() -> None:
+    leader, one, two = Leader(), learner(1), learner(2)
+    leader.open_session(one)
+    leader.hear(two, RevalidateRequest(SESSION, 6_000))
+    assert two.take() == [RevalidateReply(SESSION, True)]
+    assert leader.touched == [(SESSION, 6_000)]
+    leader.hear(one, create("/a"))
+    leader.hear(two, create("/a"))
+    assert [result[1] for _, result in leader.turn()] == [ErrorCode.SESSION_MOVED, 0]
+    leader.hear(one, RevalidateRequest(0x999, 6_000))
+    assert one.take() == [RevalidateReply(0x999, False)]
+
+
+def test_session_of_an_earlier_leader_is_at_the_server_of_its_first_request() -> None:
+    leader, one, two = Leader(), learner(1), learner(2)
+    leader.store.sessions.table[SESSION] = (6_000, 0)
+    leader.hear(two, create("/a"))
+    leader.hear(one, create("/b"))
+    assert [result[1] for _, result in leader.turn()] == [0, ErrorCode.SESSION_MOVED]
+
+
+def test_own_requests_are_answered_by_their_transactions() -> None:
+    leader = Leader()
+    ends: list[Any] = []
+    for request in (
+        pack_request(Op.CREATE_SESSION, pack_body((6_000,)), SESSION, server=ME, flags=INTERNAL),
+        pack_request(Op.CREATE, create("/mine").body, SESSION, 1, ME, flags=FOREIGN),
+    ):
+        leader.pending.submit(request, lambda result, error: ends.append(result or error))
+    leader.path.take_own(leader.queue)
+    leader.turn()
+    assert [(result[1], result[2]) for result in ends] == [(0, None), (0, "/mine")]
+    leader.path.revalidate(SESSION, 6_000, lambda result, error: ends.append(result))
+    assert ends[-1] is True
+
+
+def test_touches_count_at_the_leader_only() -> None:
+    leader, link = Leader(), learner()
+    leader.hear(link, SessionTouches(((SESSION, 6_000),)))
+    leader.state = State.FOLLOWING
+    leader.hear(link, SessionTouches(((0x200, 6_000),)))
+    leader.hear(link, create("/a"))
+    leader.hear(link, RevalidateRequest(SESSION, 6_000))
+    assert leader.touched == [(SESSION, 6_000)]
+    assert link.take() == [RevalidateReply(SESSION, False)]
+    assert not leader.queue.busy
+
+
+def test_learner_with_too_many_requests_is_cut() -> None:
+    leader = Leader()
+    cut: list[str] = []
+
+    class Link(FakeLink):
+        def cut(self, why: str) -> None:
+            cut.append(why)
+
+    link = Link(ServerId(1), dialled=False)
+    for number in range(21):
+        leader.hear(link, create(f"/{number}"))
+    assert len(cut) == 1
