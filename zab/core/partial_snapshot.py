@@ -39,6 +39,11 @@ class PartialSnapshot:
             self._arrives, self.is_held = False, True
             self._out.save.append(KeepSnapshot(self._out.next_ticket()))
 
+    def discard(self) -> None:
+        """Delete the snapshot that has arrived, which will not be installed."""
+        self._arrives = False
+        self._out.save.append(AbortSnapshot(self._out.next_ticket()))
+
     def drop(self) -> None:
         """Delete the part on the disk: the history does not need it any more."""
         if self.is_held:

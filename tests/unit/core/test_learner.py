@@ -40,6 +40,7 @@ from zab.core.messages import (
 )
 from zab.core.ready import (
     AbortSnapshot,
+    Append,
     BarrierDone,
     Dial,
     HangUp,
@@ -599,6 +600,64 @@ def test_leaving_learner_cuts_its_link() -> None:
     follower.role.leave()
     follower._drain()
     assert follower.links == [Dial(LEADER), HangUp(LEADER, dialled=True)]
+
+
+# -- a snapshot that is older than the history -------------------------------------------------------------------
+
+
+def snapshot_before(*behind: Batch, follower: Follower, zxid: Zxid, digest: int | None = None) -> list[object]:
+    """Send a snapshot and the transactions after it, up to NEWLEADER. Return the writes."""
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(3)))
+    follower.save()
+    follower.writes.clear()
+    follower.hear(SnapBegin(zxid, digest), SnapChunk(b"state"), SnapEnd(), *map(Propose, behind))
+    follower.hear(NewLeader(Epoch(3), members(1, 2, 3)))
+    return [each for each in follower.writes if isinstance(each, Truncate | InstallSnapshot | Append | AbortSnapshot)]
+
+
+KEEPS = evolve(SETTINGS, diff_after_trunc=False)
+OWN = (txn(1, 1), txn(1, 2), txn(1, 3))
+
+
+def test_a_snapshot_before_common_transactions_does_not_replace_them() -> None:
+    """A crash before the rest is logged would lose 1/2, which this server may have acknowledged to a former leader."""
+    follower = Follower(*OWN, settings=KEEPS)
+    writes = snapshot_before(txn(1, 2), txn(2, 1), follower=follower, zxid=make(1, 1))
+    assert [type(each) for each in writes] == [AbortSnapshot, Truncate, Append]
+    assert [batch.first for batch in follower.log_state.history.after(NOTHING)] == [make(1, 1), make(1, 2), make(2, 1)]
+    assert follower.save() == [AckNewLeader(Epoch(3))]
+
+
+def test_a_batch_of_the_leader_is_split_at_the_newest_common_transaction() -> None:
+    follower = Follower(pack(make(1, 1), [b"x"] * 3), settings=KEEPS)
+    snapshot_before(pack(make(1, 2), [b"x"] * 4), follower=follower, zxid=make(1, 1))
+    assert [batch.first for batch in follower.log_state.history.after(NOTHING)] == [make(1, 1), make(1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("zxid", "digest", "settings", "more"),
+    [
+        (make(1, 3), None, KEEPS, {}),
+        (make(1, 1), 99, KEEPS, {}),
+        (make(1, 1), None, KEEPS, {"voting": False}),
+        (make(1, 1), None, SETTINGS, {}),
+    ],
+    ids=["it is not older", "it is of another history", "this history may be incomplete", "TRUNC is sent instead"],
+)
+def test_any_other_snapshot_replaces_the_history(
+    zxid: Zxid, digest: int | None, settings: Settings, more: dict[str, bool]
+) -> None:
+    follower = Follower(*OWN, settings=settings, **more)
+    writes = snapshot_before(txn(2, 1), follower=follower, zxid=zxid, digest=digest)
+    assert [type(each) for each in writes] == [InstallSnapshot, Append]
+    assert follower.log_state.history.base == zxid
+
+
+def test_an_older_snapshot_does_not_cut_committed_transactions() -> None:
+    follower = Follower(*OWN, settings=KEEPS, committed=make(1, 3))
+    snapshot_before(txn(1, 2), txn(2, 1), follower=follower, zxid=make(1, 1))
+    assert follower.said == [Veto(LEADER, Epoch(3), make(1, 2), make(1, 3), make(1, 3), 1)]
 
 
 # -- memberships without versions --------------------------------------------------------------------------------

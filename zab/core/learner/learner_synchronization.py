@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from zab.core.batch import Batch
+from zab.core.batch import Batch, contradict
 from zab.core.ensemble import Ensemble
 from zab.core.errors import RemoteProtocolError
 from zab.core.learner.learner_broadcast import LearnerAcknowledged
@@ -256,11 +256,42 @@ class LearnerSynchronization(LearnerPhase):
         """
         if self._received is None:
             return
-        self._log_state.install_snapshot(*self._received)
+        log_state, common = self._log_state, self._common_after_snapshot()
+        if common is None:
+            log_state.install_snapshot(*self._received)
+            common = self._received[0]
+        else:
+            log_state.partial.discard()
+            log_state.truncate(common)
         for batch in self._behind_snapshot:
-            self._log_state.append(batch)
+            if batch.last > common:
+                log_state.append(batch.after(common))
         self._received = None
         self._behind_snapshot = []
+
+    def _common_after_snapshot(self) -> Zxid | None:
+        """Return the newest common zxid if the received snapshot is older than it, or None to install the snapshot.
+
+        With `diff_after_trunc` off, a leader that is not established yet may send the state before its undecided
+        history, and this history after it. If this server replaced its own history by that state, and crashed before
+        it had logged the rest, transactions would be lost that a quorum may have committed with its acknowledgement. So
+        it keeps them, and truncates only what the leader lacks.
+        """
+        assert self._received is not None
+        log_state, history = self._log_state, self._log_state.history
+        common, digest = self._received
+        if log_state.settings.diff_after_trunc or not log_state.whole or common >= history.last:
+            return None
+        if history.floor(common) != common or contradict(history.digest_at(common), digest):
+            return None
+        for batch in self._behind_snapshot:
+            mine = history.floor(batch.last)
+            if mine is None or mine < batch.first:
+                break
+            common = mine
+            if mine < batch.last:
+                break
+        return common
 
     # -- the epoch -----------------------------------------------------------------------------------
 
@@ -294,6 +325,9 @@ class LearnerSynchronization(LearnerPhase):
                 # The change at `version` is committed and missing in the leader's history, even if that history ends
                 # with a greater zxid. So the two histories agree at most up to the zxid before the change.
                 ends = min(ends, Zxid(version - 1))
+            kept = self._common_after_snapshot()
+            if kept is not None:
+                ends = min(ends, kept)
             if ends < log_state.known:
                 common = log_state.history.floor(ends)
                 self._refuse(NOTHING if common is None else common, "asked to replace committed transactions")
