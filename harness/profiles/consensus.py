@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from attrs import evolve
+
 from harness.draw import PROMISES
 from harness.faults import (
     FOLLOWER,
@@ -16,8 +18,12 @@ from harness.faults import (
     CrashAll,
     CutLinks,
     Fault,
+    FlipBit,
     Isolate,
     LoseDisk,
+    LoseFsync,
+    MisdirectRecord,
+    OldDisk,
     OneWay,
     Op,
     Partition,
@@ -27,6 +33,7 @@ from harness.faults import (
     Write,
 )
 from harness.profiles.profile import QUICK, TICK, Profile, Ranges, exactly
+from harness.script.faults import KINDS
 from harness.script.values import Draw, Short, Upto
 
 
@@ -265,6 +272,27 @@ def parts_of_groups(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     return (Crash(at, lasts, LEADER if draw.chance(0.5) else draw.server(), "keep"),)
 
 
+# -- peers of ZooKeeper ----------------------------------------------------------------------------------
+
+_LOSSES: Final = (LoseDisk, OldDisk, FlipBit, MisdirectRecord, LoseFsync)
+"""Faults after which a server may have lost promises. No leader readmits it in an ensemble of ZooKeeper."""
+_SPARING: Final = tuple(kind for kind in KINDS if kind.make not in _LOSSES)
+
+
+def followers_return(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
+    """Let followers come back while the leader has open proposals, among other faults that lose no disk."""
+    share = draw.random.random()
+    if share < 0.3:
+        return (CutLinks(at, LEADER if share < 0.2 else draw.server()),)
+    if share < 0.4:
+        who = draw.server()
+        return Isolate(at, draw.upto(20, 120), who), SlowDisk(at, gap, who, draw.upto(5, 40))
+    fault: Fault = draw.one_of(_SPARING, at=at)
+    if isinstance(fault, When) and fault.does == "lose disk":
+        return (evolve(fault, does="crash"),)
+    return (fault,)
+
+
 # -- the table -------------------------------------------------------------------------------------------
 
 DAMPED: Final[Ranges] = {**TICK, "finalize_wait_ms": Upto(5, 20)}
@@ -339,4 +367,9 @@ PROFILES: Final = (
     Profile("hierarchical-quorums", "hierarchical quorums with weights, where parts of the groups are cut off",
             parts_of_groups, (200, 500), timing={}, quorums=groups_of_voters),
 )
+SET_APART: Final = (
+    Profile("peers-of-zookeeper", "the servers speak ZooKeeper's protocol, and some make durable what a server of ZooKeeper does",
+            followers_return, (60, 500), None, {"zookeeper_peers": Upto(1, 3)}, {}),
+)
+"""Profiles that run only by name: a further profile among the others would give their seeds other scripts."""
 # fmt: on

@@ -34,7 +34,7 @@ from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import RemoteProtocolError, StorageError
 from zab.core.messages import State
 from zab.core.node import Node
-from zab.core.ready import Note, Settings
+from zab.core.ready import Note, Settings, with_zookeeper_peers
 from zab.core.zxid import Millis, ServerId, Zxid
 
 CHECK_EVERY: Final = 50_000
@@ -129,8 +129,12 @@ SETTINGS: Final = Settings()
 """The settings that `Knobs` does not have."""
 
 
+WITHOUT_VERSIONS: Final = 3
+"""The value of `zookeeper_peers` with which the membership has no version."""
+
+
 def settings_of(knobs: Knobs) -> Settings:
-    return evolve(
+    settings = evolve(
         SETTINGS,
         tick_ms=knobs.tick_ms,
         init_limit=knobs.init_limit,
@@ -146,6 +150,9 @@ def settings_of(knobs: Knobs) -> Settings:
         counter_max=knobs.counter_max,
         veto_retry_ms=knobs.init_limit * knobs.tick_ms,
     )
+    if not knobs.zookeeper_peers:
+        return settings
+    return with_zookeeper_peers(settings, reconfig_enabled=knobs.zookeeper_peers != WITHOUT_VERSIONS)
 
 
 def violation_of(error: BaseException) -> Violation:

@@ -36,21 +36,23 @@ class World(Simulator):
 def run(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Outcome:
     """Run a script without the items that this world cannot carry out: see `World.playable`."""
     script = WORLD.playable(script).script
-    made = simulator_of(script.machine)
+    made = simulator_of(script)
     with in_force(script.constants):
         return made(script, trace=trace, checkers=checkers).run()
 
 
 def world_of(script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> Simulator:
     """Return the simulator of a script. It runs with the usual constants."""
-    return simulator_of(script.machine)(script, trace=trace, checkers=checkers)
+    return simulator_of(script)(script, trace=trace, checkers=checkers)
 
 
-def simulator_of(machine: str) -> type[Simulator]:
-    """Return the simulator of a machine. Others are not imported."""
+def simulator_of(script: Script) -> type[Simulator]:
+    """Return the simulator of a script's machine and protocol. Others are not imported."""
     made: Any = World
-    if machine != "list":
-        made = import_module(f"harness.worlds.cores.{machine}.world").SIMULATOR
+    if script.machine != "list":
+        made = import_module(f"harness.worlds.cores.{script.machine}.world").SIMULATOR
+    elif script.knobs.zookeeper_peers:
+        made = import_module("harness.worlds.cores.zookeeper_peers").EnsembleOfZookeeper
     simulator: type[Simulator] = made
     return simulator
 
