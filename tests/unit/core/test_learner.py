@@ -629,6 +629,15 @@ def test_a_snapshot_before_common_transactions_does_not_replace_them() -> None:
     assert follower.save() == [AckNewLeader(Epoch(3))]
 
 
+def test_a_snapshot_before_the_log_does_not_replace_it_either() -> None:
+    begins = make(1, 2)
+    follower = Follower(txn(1, 3), txn(1, 4), settings=KEEPS, snapshot=begins, log_start=begins)
+    behind = (pack(make(1, 1), [b"x"] * 2), txn(1, 3), txn(2, 1))
+    writes = snapshot_before(*behind, follower=follower, zxid=NOTHING)
+    assert [type(each) for each in writes] == [AbortSnapshot, Truncate, Append]
+    assert [batch.first for batch in follower.log_state.history.after(begins)] == [make(1, 3), make(2, 1)]
+
+
 def test_a_batch_of_the_leader_is_split_at_the_newest_common_transaction() -> None:
     follower = Follower(pack(make(1, 1), [b"x"] * 3), settings=KEEPS)
     snapshot_before(pack(make(1, 2), [b"x"] * 4), follower=follower, zxid=make(1, 1))

@@ -279,16 +279,18 @@ class LearnerSynchronization(LearnerPhase):
         """
         assert self._received is not None
         log_state, history = self._log_state, self._log_state.history
-        common, digest = self._received
-        if log_state.settings.diff_after_trunc or not log_state.whole or common >= history.last:
+        zxid, digest = self._received
+        if log_state.settings.diff_after_trunc or not log_state.whole or zxid >= history.last:
             return None
-        if history.floor(common) != common or contradict(history.digest_at(common), digest):
+        common = history.floor(zxid)  # None if the outline begins later
+        if common is not None and (common != zxid or contradict(history.digest_at(zxid), digest)):
             return None
         for batch in self._behind_snapshot:
             mine = history.floor(batch.last)
-            if mine is None or mine < batch.first:
-                break
-            common = mine
+            if mine is None:
+                continue
+            if mine >= batch.first:
+                common = mine
             if mine < batch.last:
                 break
         return common
