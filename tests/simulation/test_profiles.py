@@ -77,6 +77,7 @@ FIRST_SEEDS = {
     "soft-limits-refuse": 2,
     "syncs-end-with-their-leader": 9,
     "told-in-a-later-reign": 1,
+    "trunc-before-diff": 5,
     "uncommitted-shown": 2,
     "what-ends-is-counted-on": 1,
 }

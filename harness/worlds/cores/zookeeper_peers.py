@@ -6,7 +6,7 @@ resume a snapshot.
 A learner of ZooKeeper makes durable, before it acknowledges NEWLEADER, only what a COMMIT follows. It logs the other
 proposals after UPTODATE, and acknowledges them one by one. So the leader's end of a link marks, right before NEWLEADER,
 the part of the history for which ZooKeeper's leader sends COMMITs: what is committed, and the initial history of the
-epoch.
+epoch. After SNAP the learner syncs its snapshot at NEWLEADER, after TRUNC it does not.
 """
 
 from __future__ import annotations
@@ -128,6 +128,11 @@ class TakesCommitted(LearnerSynchronization):
         self.open: list[Batch] = []
         """The proposals that are not handed to the disk."""
         self._server: PeerOfZookeeper = role.server
+        self._truncated = False
+
+    def _on_trunc(self, message: Trunc) -> None:
+        self._truncated = True
+        super()._on_trunc(message)
 
     def on_propose(self, message: Propose | Inform | InformAndActivate) -> None:
         self.open.append(message.batch)
@@ -138,6 +143,9 @@ class TakesCommitted(LearnerSynchronization):
     def _on_new_leader(self, message: NewLeader) -> None:
         decided = self._server.decided
         proposals, self.open = self.open, []
+        if self._truncated and any(batch.first <= decided for batch in proposals):
+            what = "transactions follow TRUNC before NEWLEADER: the snapshot that has them is not synced"
+            self._server.world.report_failure(self._server, "adopts an epoch", AssertionError(what))
         for batch in proposals:
             if batch.first <= decided:
                 super().on_propose(Propose(batch.until(decided)))
@@ -147,6 +155,7 @@ class TakesCommitted(LearnerSynchronization):
 
     HANDLERS: ClassVar = {
         **LearnerSynchronization.HANDLERS,
+        Trunc: _on_trunc,
         Propose: on_propose,
         Commit: on_commit,
         NewLeader: _on_new_leader,

@@ -119,6 +119,20 @@ def test_everything_before_newleader_is_committed_one_by_one() -> None:
     ]  # fmt: skip
 
 
+def test_open_proposals_after_newleader_are_committed_later() -> None:
+    """This is the order of a leader with `open_before_new_leader` off."""
+    pair = Pair()
+    pair.down(Diff(LAST), Propose(batch(make(4, 10))), NewLeader(EPOCH, ENSEMBLE))
+    link = pair.leader
+    opened = link.encode(Propose(batch(make(5, 1), 2)))
+    assert packets(opened) == [("PROPOSAL", make(5, 1)), ("PROPOSAL", make(5, 2))]
+    assert pair.learner.feed(opened) == [Propose(batch(make(5, 1), 2))]
+    assert pair.up(AckNewLeader(EPOCH)) == [AckNewLeader(EPOCH)]
+    assert packets(link.encode(UpToDate(make(4, 10)))) == [("UP_TO_DATE", -1)]
+    assert pair.up(Ack(make(5, 2))) == [Ack(make(5, 2))]
+    assert packets(link.encode(Commit(make(5, 1)))) == [("COMMIT", make(5, 1))]
+
+
 def test_up_to_date_waits_until_the_history_is_committed() -> None:
     pair = Pair()
     pair.down(Diff(LAST), Propose(batch(make(5, 1), 3)), NewLeader(EPOCH, ENSEMBLE))
