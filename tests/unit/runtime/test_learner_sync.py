@@ -24,7 +24,15 @@ from zab.runtime.peer_port import PeerDialler
 from zab.service.limits import Limits
 from zab.storage.log_reader import Purged
 from zab.storage.storage import Storage
+from zab.store import transactions
+from zab.store.acl import OPEN
+from zab.store.store import Store
+from zab.store.store_settings import StoreSettings
+from zab.wire.apache.link_to_leader import LinkToLeader, Phase
+from zab.wire.apache.link_to_learner import LinkToLearner
+from zab.wire.apache.proposals import NO_TAG
 from zab.wire.frames import FrameReader
+from zab.wire.link_codec import PacketCodec
 from zab.wire.peer import Channel, decode
 from zab.wire.relay_messages import SnapPiece
 from zab.wire.snapshot_pieces import SnapshotPieces
@@ -222,3 +230,42 @@ async def test_synchronization_data_counts_toward_no_link_limit() -> None:
     assert link.queued_bytes == 0
     links.send([Envelope(ServerId(2), Propose(batch(counter, 500))) for counter in (11, 12)], list)
     assert "too slow" in link.reason
+
+
+# -- to a learner that speaks the protocol of ZooKeeper ----------------------------------------------------
+
+
+def zookeeper_link() -> Link:
+    return Link(ServerId(2), False, Limits(), codec=PacketCodec(LinkToLearner()))
+
+
+async def test_snapshot_of_a_store_becomes_the_state_of_zookeeper() -> None:
+    store = Store(StoreSettings(checkpoints=False))
+    store.apply(make(1, 1), transactions.create(1, 0, 0, 0, "/a", b"data", OPEN, 0, 1))
+    world = World(FakeStorage(pack(make(1, 2), [NO_TAG + transactions.error(0, 0, 0, -101)])))
+    sent: list[bytes] = []
+
+    async def send(data: bytes) -> None:
+        sent.append(data)
+
+    snapshot = SnapshotToSend(SendSnapshot(make(1, 1), None), store.snapshot())
+    await world.learner_sync.bulk_sender([snapshot, SendLog(make(1, 1), make(1, 2))], zookeeper_link())(send)
+    learner = LinkToLeader(ServerId(2))
+    learner.phase = Phase.PROMISED
+    begin, *chunks, end, proposal = learner.feed(b"".join(sent))
+    assert begin == SnapBegin(make(1, 1), None)
+    assert end == SnapEnd()
+    assert isinstance(proposal, Propose)
+    restored = Store()
+    restored.restore([chunk.data for chunk in chunks if isinstance(chunk, SnapChunk)])
+    assert restored.tree.nodes["/a"][0] == b"data"
+
+
+async def test_history_that_zookeeper_lacks_cuts_the_link_only() -> None:
+    world = World(FakeStorage(pack(make(1, 3), [NO_TAG + transactions.set_secret(0, b"secret")])))
+    link = zookeeper_link()
+
+    async def send(data: bytes) -> None: ...
+
+    await world.learner_sync.bulk_sender([Diff(make(1, 2)), SendLog(make(1, 2), make(1, 3))], link)(send)
+    assert "the history cannot be sent" in link.reason

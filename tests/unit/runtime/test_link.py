@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from zab.core.batch import pack
+from zab.core.errors import LocalProtocolError
 from zab.core.messages import Ack, Commit, LinkDown, LinkUp, Propose, SnapChunk, SnapEnd
 from zab.core.zxid import ServerId, Zxid, make
 from zab.net.wakeup import Wakeup
@@ -377,3 +378,99 @@ async def test_a_slow_disk_stops_the_reading_too() -> None:
         room.take()
         await trio.testing.wait_all_tasks_blocked()
         assert passed
+
+
+# -- a codec with state ------------------------------------------------------------------------------------
+
+
+class Counting:
+    """A codec whose messages have their place in the stream in front."""
+
+    shares_frames = False
+    held_bytes = 0
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def feed(self, data: bytes | bytearray) -> tuple[list[Any], int]:
+        return [], 0
+
+    def encode(self, message: Any) -> bytes:
+        if message is None:
+            raise LocalProtocolError("no such message")
+        self.count += 1
+        return f"{self.count}:{message} ".encode()
+
+
+@asynccontextmanager
+async def counting(limits: Limits = Limits()) -> AsyncIterator[tuple[Link, trio.abc.Stream]]:  # noqa: B008
+    here, there = trio.testing.memory_stream_pair()
+    link = Link(ServerId(2), False, limits, codec=Counting())
+
+    async def opened() -> trio.abc.Stream:
+        return here
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.run, opened, LinkUp(dialled=False), inbox())
+        await trio.testing.wait_all_tasks_blocked()
+        yield link, there
+        nursery.cancel_scope.cancel()
+
+
+async def test_messages_behind_bulk_data_are_encoded_after_it() -> None:
+    goes_on = trio.Event()
+
+    async def bulk(send: Send) -> None:
+        await send(link.codec.encode("sync"))
+        await goes_on.wait()
+        await send(link.codec.encode("synced"))
+
+    async with counting() as (link, there):
+        link.send_message("a")
+        link.send_bulk(bulk)
+        link.send_message("b")
+        link.flush()
+        await trio.testing.wait_all_tasks_blocked()
+        link.send_message("c")
+        link.flush()
+        goes_on.set()
+        await trio.testing.wait_all_tasks_blocked()
+        link.send_message("d")
+        link.flush()
+        await trio.testing.wait_all_tasks_blocked()
+        assert await there.receive_some() == b"1:a 2:sync 3:synced 4:b 5:c 6:d "
+        assert (link.queued_frames, link.queued_bytes) == (0, 0)
+
+
+async def test_messages_behind_bulk_data_count_toward_the_limits() -> None:
+    async def bulk(send: Send) -> None:
+        await trio.sleep_forever()
+
+    async with counting(Limits(link_bytes_max=100)) as (link, _):
+        link.send_bulk(bulk)
+        link.send_message(Propose(pack(make(1, 1), [bytes(60)])))
+        assert link.reason == "closed"
+        link.send_message(Propose(pack(make(1, 2), [bytes(60)])))
+        assert "too slow" in link.reason
+
+
+async def test_message_that_the_protocol_lacks_cuts_the_link() -> None:
+    async with counting() as (link, _):
+        link.send_message(None)
+        assert (link.reason, link.at_fault) == ("no such message", True)
+
+
+async def test_first_bytes_are_read_before_the_stream() -> None:
+    here, there = trio.testing.memory_stream_pair()
+    link, room = Link(ServerId(2), False, Limits()), inbox()
+
+    async def opened() -> trio.abc.Stream:
+        return here
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(link.run, opened, LinkUp(dialled=False), room, encode(Ack(make(1, 1))))
+        await there.send_all(encode(Ack(make(1, 2))))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    found = [message for _, messages in room.take() for message in messages]
+    assert found == [LinkUp(False), Ack(make(1, 1)), Ack(make(1, 2)), LinkDown(False)]
