@@ -1,36 +1,40 @@
-"""Three servers of Apache ZooKeeper, and one of ours: `zab serve` with the same configuration and one key more."""
+"""Servers of Apache ZooKeeper and of ours in one ensemble: `zab serve` has the same configuration and one key more."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from bench.ports import free_port
 from tests.integration import apache
+from tests.integration.apache_peers import write_every_kind
 from tests.integration.raw_client import Client
 from tests.integration.served import Served, serve
-from zab.core.zxid import ServerId
+from zab.store.operations import Op
 
 SETTLE_S_MAX: Final = 60
 T = TypeVar("T")
 
 
 class MixedEnsemble:
-    """Servers of ZooKeeper and one of ours: the observer 4 beside three voters, or the voter `ours` of three."""
+    """Three voters, with or without an observer 4. Each can run as a server of ZooKeeper or as one of ours."""
 
-    def __init__(self, folder: Path, stack: ExitStack, ours: int, properties: dict[str, str]) -> None:
-        self.me = ServerId(ours)
-        self.voters = tuple(sid for sid in (1, 2, 3) if sid != ours)
-        """The voters of ZooKeeper."""
+    def __init__(self, folder: Path, stack: ExitStack, observer: bool, properties: dict[str, str]) -> None:
         self._folder = folder
         self._stack = stack
         self._java: dict[int, AbstractContextManager[subprocess.Popen[bytes]]] = {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.servers = {sid: apache.Server(free_port(), folder / f"{sid}" / "data") for sid in (*self.voters, ours)}
+        self._ours: dict[int, AbstractContextManager[Served]] = {}
+        self._served: dict[int, Served] = {}
+        self.servers = {
+            sid: apache.Server(free_port(), folder / f"{sid}" / "data") for sid in (1, 2, 3, 4)[: 3 + observer]
+        }
+        """The ports and directories of the servers of ZooKeeper. Ours have the same ports, and other directories."""
         self.properties = {"initLimit": "20", "syncLimit": "10", "skipACL": "no", **properties}
         for sid in self.servers:
             role = "observer" if sid > 3 else "participant"
@@ -40,6 +44,13 @@ class MixedEnsemble:
     def _end(self) -> None:
         for sid in list(self._java):
             self.stop(sid)
+        for sid in list(self._ours):
+            self.stop_ours(sid)
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """All servers that run."""
+        return (*self._java, *self._ours)
 
     # -- servers of ZooKeeper ------------------------------------------------------------------------
 
@@ -70,40 +81,52 @@ class MixedEnsemble:
         def leads(sid: int) -> bool:
             return "Mode: leader" in apache.ask(self.servers[sid].port, "srvr")
 
-        return wait_for(lambda: next((sid for sid in self._java if leads(sid)), 0))
+        return wait_for(lambda: next((sid for sid in self.running if leads(sid)), 0))
 
-    # -- our server --------------------------------------------------------------------------------
+    # -- our servers -------------------------------------------------------------------------------
 
-    @property
-    def data(self) -> Path:
-        return self.servers[self.me].data
+    def data(self, sid: int) -> Path:
+        return self._folder / f"ours{sid}"
 
-    @property
-    def log(self) -> Path:
-        return self._folder / "ours.log"
+    def log(self, sid: int) -> Path:
+        return self._folder / f"ours{sid}.log"
 
-    @property
-    def running(self) -> tuple[int, ...]:
-        """The servers of ZooKeeper that run."""
-        return tuple(self._java)
+    def start_ours(self, sid: int) -> Served:
+        """Start a server of ours, and wait until it serves."""
+        data = self.data(sid)
+        data.mkdir(exist_ok=True)
+        (data / "myid").write_text(f"{sid}")
+        config = self._folder / f"ours{sid}.cfg"
+        properties = {**self.properties, "peerProtocol": "zookeeper", "tickTime": "1000"}
+        if sid > 3:
+            properties["peerType"] = "observer"
+        config.write_text(
+            f"dataDir={data}\nclientPort={self.servers[sid].port}\nclientPortAddress=127.0.0.1\n"
+            "4lw.commands.whitelist=*\nextendedTypesEnabled=true\n"
+            + "".join(f"{key}={value}\n" for key, value in properties.items())
+        )
+        running = serve(config)
+        served = running.__enter__()
+        self._ours[sid], self._served[sid] = running, served
+        served.joined = served.ready()
+        return served
+
+    def kill_ours(self, sid: int) -> None:
+        """Kill a server of ours with SIGKILL."""
+        self.stop_ours(sid, signal.SIGKILL)
+
+    def stop_ours(self, sid: int, how: int = signal.SIGTERM) -> None:
+        self._served.pop(sid).stop(how)
+        self._ours.pop(sid).__exit__(None, None, None)
 
     @contextmanager
-    def ours(self, *options: str) -> Iterator[Served]:
-        """Run our server, and wait until it serves."""
-        self.data.mkdir(parents=True, exist_ok=True)
-        (self.data / "myid").write_text(f"{self.me}")
-        config = self._folder / "ours.cfg"
-        properties = {**self.properties, "peerProtocol": "zookeeper", "tickTime": "1000"}
-        if self.me > 3:
-            properties["peerType"] = "observer"
-        port = self.servers[self.me].port
-        config.write_text(
-            f"dataDir={self.data}\nclientPort={port}\nclientPortAddress=127.0.0.1\n4lw.commands.whitelist=*\n"
-            "extendedTypesEnabled=true\n" + "".join(f"{key}={value}\n" for key, value in properties.items())
-        )
-        with serve(config, *options) as served:
-            served.joined = served.ready()
-            yield served
+    def ours(self, sid: int) -> Iterator[Served]:
+        try:
+            yield self.start_ours(sid)
+        finally:
+            self.stop_ours(sid)
+
+    # -- all servers -------------------------------------------------------------------------------
 
     def client(self, sid: int, resumes: Client | None = None) -> Client:
         client = Client(self.servers[sid].port, resumes=resumes)
@@ -133,7 +156,37 @@ def wait_for(look: Callable[[], T], seconds: float = SETTLE_S_MAX) -> T:
         time.sleep(0.05)
 
 
+def tree(client: Client, path: str = "/") -> dict[str, Any]:
+    """Return the data and the stats of all nodes that clients make."""
+    found = {path: client.ask(Op.GET_DATA, path, False)}
+    for name in client.ask(Op.GET_CHILDREN, path, False):
+        if path != "/" or name != "zookeeper":
+            found |= tree(client, f"{path.rstrip('/')}/{name}")
+    return found
+
+
+def check_equal(mixed: MixedEnsemble) -> None:
+    """Compare all nodes at all servers. Ours must have found no difference between digests, either."""
+    mixed.wait_until_equal(*mixed.running)
+    seen = []
+    for sid in mixed.running:
+        client = mixed.client(sid)
+        seen.append(tree(client))
+        client.close()
+    assert all(each == seen[0] for each in seen)
+    for sid in mixed.running:
+        counted = apache.ask(mixed.servers[sid].port, "mntr")
+        assert "zk_digest_mismatches_count\t0" in counted.splitlines()
+
+
+def write(mixed: MixedEnsemble, sid: int, prefix: str) -> None:
+    """Write every kind of transaction at a server, with a session of its own."""
+    client = mixed.client(sid)
+    write_every_kind(client, prefix)
+    client.close()
+
+
 @contextmanager
-def mixed_ensemble(folder: Path, ours: int, **properties: str) -> Iterator[MixedEnsemble]:
+def mixed_ensemble(folder: Path, *, observer: bool = False, **properties: str) -> Iterator[MixedEnsemble]:
     with ExitStack() as stack:
-        yield MixedEnsemble(folder, stack, ours, properties)
+        yield MixedEnsemble(folder, stack, observer, properties)

@@ -22,8 +22,12 @@ class Client:
         session = (0, connect.NO_PASSWORD) if resumes is None else (resumes.response.session, resumes.response.password)
         self.socket.sendall(connect.encode_connect_request(ConnectRequest(0, 10_000, *session, read_only=read_only)))
         first = FirstFrame()
-        while (payload := first.feed(self._receive())) is None:
-            pass
+        try:
+            while (payload := first.feed(self._receive())) is None:
+                pass
+        except BaseException:
+            self.socket.close()
+            raise
         self.response: ConnectResponse = connect.decode_connect_response(payload)
         self.reader = ReplyReader()
         self.arrived: deque[Reply] = deque(self.reader.feed(first.rest))

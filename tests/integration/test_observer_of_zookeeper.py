@@ -9,14 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from threading import Thread
-from typing import Any
 
 import pytest
 
 from tests.integration import apache
-from tests.integration.apache_peers import write_every_kind
-from tests.integration.mixed_ensemble import MixedEnsemble, mixed_ensemble, wait_for
-from tests.integration.raw_client import Client
+from tests.integration.mixed_ensemble import MixedEnsemble, check_equal, mixed_ensemble, wait_for, write
 from zab.core.batch import pack
 from zab.core.ready import Append
 from zab.core.zxid import ServerId, Zxid
@@ -41,8 +38,8 @@ OURS = ServerId(4)
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedEnsemble]:
-    with mixed_ensemble(tmp_path_factory.mktemp("mixed"), OURS) as started:
-        started.start(*started.voters)
+    with mixed_ensemble(tmp_path_factory.mktemp("mixed"), observer=True) as started:
+        started.start(1, 2, 3)
         yield started
 
 
@@ -58,27 +55,6 @@ def leave(client: KazooClient) -> None:
     client.close()
 
 
-def tree(client: Client, path: str = "/") -> dict[str, Any]:
-    """Return the data and the stats of all nodes that clients make."""
-    found = {path: client.ask(Op.GET_DATA, path, False)}
-    for name in client.ask(Op.GET_CHILDREN, path, False):
-        if path != "/" or name != "zookeeper":
-            found |= tree(client, f"{path.rstrip('/')}/{name}")
-    return found
-
-
-def check_equal(theirs: MixedEnsemble) -> None:
-    """Compare all nodes at all servers, and the digests that ours has compared on the way."""
-    theirs.wait_until_equal(*theirs.running, OURS)
-    seen = []
-    for sid in (*theirs.running, OURS):
-        client = theirs.client(sid)
-        seen.append(tree(client))
-        client.close()
-    assert all(each == seen[0] for each in seen)
-    assert "zk_digest_mismatches_count\t0" in apache.ask(theirs.servers[OURS].port, "mntr").splitlines()
-
-
 def append_one(data: Path) -> None:
     """Append a transaction that was never committed to the log of our stopped server."""
     disk = RealDisk(data)
@@ -90,17 +66,10 @@ def append_one(data: Path) -> None:
     disk.close()
 
 
-def write(theirs: MixedEnsemble, sid: int, prefix: str) -> None:
-    """Write every kind of transaction at a server, with a session of its own."""
-    client = theirs.client(sid)
-    write_every_kind(client, prefix)
-    client.close()
-
-
 def test_observer_is_brought_up_to_date_by_snap_diff_and_trunc(theirs: MixedEnsemble) -> None:
     write(theirs, 1, "/a")
-    log = theirs.log
-    with theirs.ours() as server:
+    log = theirs.log(OURS)
+    with theirs.ours(OURS) as server:
         assert "observes" in server.joined
         assert "snapshot_received" in log.read_text()
         write(theirs, 2, "/b")
@@ -108,22 +77,22 @@ def test_observer_is_brought_up_to_date_by_snap_diff_and_trunc(theirs: MixedEnse
         server.process.send_signal(signal.SIGKILL)
     write(theirs, 1, "/c")
     log.unlink()
-    with theirs.ours() as server:
+    with theirs.ours(OURS) as server:
         check_equal(theirs)
         told = log.read_text()
         assert "snapshot_received" not in told
         assert "truncated" not in told
         assert server.stop() == 0
-    append_one(theirs.data)
+    append_one(theirs.data(OURS))
     log.unlink()
-    with theirs.ours():
+    with theirs.ours(OURS):
         assert " truncated " in log.read_text()
         write(theirs, 3, "/d")
         check_equal(theirs)
 
 
 def test_clients_read_watch_and_write_through_the_observer(theirs: MixedEnsemble) -> None:
-    with theirs.ours():
+    with theirs.ours(OURS):
         other, mine = kazoo(theirs, 1), kazoo(theirs, OURS)
         other.create("/k", b"one")
         mine.sync("/k")
@@ -150,7 +119,7 @@ def test_clients_read_watch_and_write_through_the_observer(theirs: MixedEnsemble
 
 
 def test_session_moves_between_servers_and_expires_at_the_leader(theirs: MixedEnsemble) -> None:
-    with theirs.ours():
+    with theirs.ours(OURS):
         theirs_client = theirs.client(2)
         theirs_client.ask(Op.CREATE, "/moves", b"", OPEN, 1)
         mine = theirs.client(OURS, resumes=theirs_client)
@@ -188,7 +157,7 @@ def send(port: int, data: bytes) -> None:
 
 def test_hostile_bytes_cost_their_connection_only(theirs: MixedEnsemble) -> None:
     _, quorum, election, _ = theirs.properties[f"server.{OURS}"].split(":")
-    with theirs.ours():
+    with theirs.ours(OURS):
         client = theirs.client(OURS)
         for port in (quorum, election):
             for data in (b"", b"\xff" * 1000, b"GET / HTTP/1.1\r\n\r\n", bytes(100)):
@@ -198,7 +167,7 @@ def test_hostile_bytes_cost_their_connection_only(theirs: MixedEnsemble) -> None
 
 
 def test_observer_and_its_clients_survive_the_death_of_the_leader(theirs: MixedEnsemble) -> None:
-    with theirs.ours() as server:
+    with theirs.ours(OURS) as server:
         client, idle = theirs.client(OURS), theirs.client(OURS)
         assert client.ask(Op.CREATE, "/dead", b"", OPEN, 0) == "/dead"
         acknowledged = 0

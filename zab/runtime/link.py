@@ -61,7 +61,7 @@ class Link:
         """
         self.peer = peer
         self.dialled = dialled
-        self.codec = codec or FrameCodec(limits, dialled=dialled)
+        self.codec: LinkCodec = codec or FrameCodec(limits, dialled=dialled)
         self.over = False
         """Set by `Links` in a turn. From then on, all messages of this link are ignored."""
         self.reason = "closed"

@@ -1,0 +1,151 @@
+"""Followers and leaders of ours among servers of Apache ZooKeeper: `zab serve` with `peerProtocol=zookeeper`."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from click.testing import CliRunner
+
+from tests.integration import apache
+from tests.integration.mixed_ensemble import MixedEnsemble, check_equal, mixed_ensemble, wait_for, write
+from tests.integration.raw_client import Client
+from zab.cli.root import zab
+from zab.store.acl import OPEN
+from zab.store.error_codes import ErrorCode
+from zab.store.operations import Op
+
+pytestmark = [apache.needs_apache, pytest.mark.slow]
+
+
+def test_our_voter_follows_and_leads(tmp_path: Path) -> None:
+    with mixed_ensemble(tmp_path) as mixed:
+        mixed.start(1, 2)
+        former = mixed.leader
+        other = 3 - former
+        write(mixed, 1, "/a")
+        assert "follows" in mixed.start_ours(3).joined
+        for sid in (1, 2, 3):
+            write(mixed, sid, f"/b{sid}")
+        check_equal(mixed)
+
+        mixed.kill(other)
+        write(mixed, 3, "/quorum")
+        mixed.start(other)
+        check_equal(mixed)
+
+        mixed.kill(former)
+        assert mixed.leader == 3
+        for sid in (other, 3):
+            write(mixed, sid, f"/c{sid}")
+        first = mixed.client(other)
+        first.ask(Op.CREATE, "/ephemeral", b"", OPEN, 1)
+        mine = mixed.client(3, resumes=first)
+        assert mine.ask(Op.SET_DATA, "/ephemeral", b"mine", -1).version == 1
+        with pytest.raises(EOFError):  # the session is elsewhere
+            first.ask(Op.SET_DATA, "/ephemeral", b"late", -1)
+        back = mixed.client(other, resumes=mine)
+        assert back.ask(Op.SET_DATA, "/ephemeral", b"back", -1).version == 2
+        back.socket.close()
+        mixed.start(former)
+        check_equal(mixed)
+        alive = mixed.client(former)
+        alive.ask(Op.CREATE, "/alive", b"", OPEN, 1)
+
+        def expired() -> bool:
+            assert not isinstance(alive.ask(Op.EXISTS, "/alive", False), int)  # its server reports it to our leader
+            found: bool = alive.ask(Op.EXISTS, "/ephemeral", False) == ErrorCode.NO_NODE
+            return found
+
+        wait_for(expired)
+        alive.close()
+        mixed.stop(other)
+        shutil.rmtree(mixed.servers[other].files)
+        mixed.start(other)
+        assert f"peer={other} form=snap" in mixed.log(3).read_text()
+        write(mixed, other, "/d")
+        check_equal(mixed)
+
+
+class Load:
+    """Creates nodes through one server, one after the other, and remembers which were acknowledged."""
+
+    def __init__(self, connect: Callable[[], Client]) -> None:
+        self.acknowledged: list[str] = []
+        self._connect = connect
+        self._stopped = Event()
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        number, client = 0, None
+        while not self._stopped.is_set():
+            number += 1
+            try:
+                client = client or self._connect()
+                if client.ask(Op.CREATE, f"/load-{number}", b"x" * (number % 50), OPEN, 0) == f"/load-{number}":
+                    self.acknowledged.append(f"load-{number}")
+            except (OSError, EOFError):
+                client = None
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def goes_on(self) -> None:
+        """Wait until further writes are acknowledged."""
+        before = len(self.acknowledged)
+        wait_for(lambda: len(self.acknowledged) > before + 20)
+
+
+def convert(*words: object) -> None:
+    done = CliRunner().invoke(zab, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+
+
+def becomes_ours(mixed: MixedEnsemble, sid: int) -> None:
+    mixed.stop(sid)
+    convert("import", mixed.servers[sid].data, mixed.data(sid))
+    mixed.start_ours(sid)
+
+
+def becomes_theirs(mixed: MixedEnsemble, sid: int) -> None:
+    mixed.stop_ours(sid)
+    shutil.rmtree(mixed.servers[sid].data)
+    convert("export", mixed.data(sid), mixed.servers[sid].data)
+    mixed.start(sid)
+
+
+def test_servers_become_ours_one_by_one_and_back_without_losing_a_write(tmp_path: Path) -> None:
+    with mixed_ensemble(tmp_path) as mixed:
+        mixed.start(1, 2, 3)
+        with Load(lambda: mixed.client(1)) as load:
+            load.goes_on()
+            for sid in (3, 2):
+                becomes_ours(mixed, sid)
+                load.goes_on()
+            leader = wait_for(lambda: mixed.leader)
+            assert leader in (2, 3), "a server with more transactions, or a larger id, leads"
+            mixed.kill_ours(leader)
+            load.goes_on()
+            mixed.start_ours(leader)
+            load.goes_on()
+            for sid in (3, 2):
+                becomes_theirs(mixed, sid)
+                load.goes_on()
+            load.stop()
+        check_equal(mixed)
+        client = mixed.client(2)
+        names = set(client.ask(Op.GET_CHILDREN, "/", False))
+        assert [each for each in load.acknowledged if each not in names] == []
