@@ -38,8 +38,8 @@ from zab.runtime.waiter import Waiter
 from zab.service.batch_applier import OnMembership
 from zab.service.forwarding.pending_submissions import Done, PendingSubmissions, Submission
 from zab.service.forwarding.side_channel import MessageHandler
+from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
 from zab.service.forwarding.zookeeper_intake import OnTouches
-from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
 from zab.service.health.status import DiskStatus, RoleChange, SnapshotStatus, Status
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Machine, check_machine, kind_of
@@ -460,7 +460,7 @@ class Member:
         """
         self._hooks.on_touches = handler
 
-    def _to_zookeeper(self) -> ZookeeperLeader:
+    def _to_zookeeper(self) -> ZookeeperForwarder:
         to_leader = self._started().requests.zookeeper
         assert to_leader is not None, "the ensemble speaks our own protocol"
         return to_leader

@@ -43,7 +43,7 @@ from zab.service.batch_applier import BatchApplier
 from zab.service.forwarding.leadership import LearnerLink
 from zab.service.forwarding.pending_submissions import PendingSubmissions
 from zab.service.forwarding.request_path import RequestPath
-from zab.service.forwarding.zookeeper_leader import SessionOwners, ZookeeperLeader
+from zab.service.forwarding.zookeeper_forwarder import SessionOwners, ZookeeperForwarder
 from zab.service.health.role_reporter import RoleReporter
 from zab.service.health.status import RoleChange, SnapshotStatus
 from zab.service.peer_directory import PeerDirectory
@@ -130,7 +130,7 @@ class MemberRuntime:
         if arguments.zookeeper is not None:
             digests = TreeDigestCheck(machine) if isinstance(machine, DigestedTree) else None
             owners = machine if isinstance(machine, SessionOwners) else _NoSessions()
-            zookeeper = ZookeeperLeader(me, pending, limits, _encode_on, owners, digests)
+            zookeeper = ZookeeperForwarder(me, pending, limits, _encode_on, owners, digests)
         self.requests = requests = RequestPath(
             node,
             machine,

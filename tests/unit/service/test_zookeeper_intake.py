@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.service.test_zookeeper_leader import FakeLink, encode
+from tests.unit.service.test_zookeeper_forwarder import FakeLink, encode
 from zab.core.messages import State
 from zab.core.node import Node
 from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
@@ -15,8 +15,8 @@ from zab.host.logs import Log
 from zab.service.forwarding.leadership import Leadership
 from zab.service.forwarding.pending_submissions import PendingSubmissions
 from zab.service.forwarding.proposal_queue import ProposalQueue
+from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
 from zab.service.forwarding.zookeeper_intake import ZookeeperIntake, ZookeeperSeal
-from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
 from zab.service.limits import Limits
 from zab.store import transactions
 from zab.store.acl import OPEN
@@ -45,7 +45,7 @@ class Leader:
         self.epoch = EPOCH
         self.last = self.committed = make(1, 9)
         pending = PendingSubmissions(b"originME", 100, 10_000)
-        self.path = ZookeeperLeader(ME, pending, Limits(), encode, self.store, None)
+        self.path = ZookeeperForwarder(ME, pending, Limits(), encode, self.store, None)
         log = Log(ME, lambda: EPOCH)
         self.queue = ProposalQueue(self.store, Limits(submits_max=10), log, seal=ZookeeperSeal())
         self.queue.open(EPOCH)

@@ -26,8 +26,8 @@ from zab.service.forwarding.proposal_queue import NEVER_STALLS, FailureLog, Prop
 from zab.service.forwarding.request_forwarder import RequestForwarder
 from zab.service.forwarding.side_channel import MessageHandler, SideChannel, ignore_message
 from zab.service.forwarding.sync_barriers import SyncBarriers
+from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
 from zab.service.forwarding.zookeeper_intake import OnTouches, ZookeeperIntake, ZookeeperSeal, ignore_touches
-from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Machine
 from zab.wire.peer import encode
@@ -61,7 +61,7 @@ class RequestPath:
         watchdog: StallWatch = NEVER_STALLS,
         on_leader_message: MessageHandler = ignore_message,
         on_member_message: MessageHandler = ignore_message,
-        zookeeper: ZookeeperLeader | None = None,
+        zookeeper: ZookeeperForwarder | None = None,
         on_touches: OnTouches = ignore_touches,
     ) -> None:
         """`zookeeper`: the path to a leader in an ensemble that speaks ZooKeeper's protocol; None in one of our own.
@@ -78,7 +78,7 @@ class RequestPath:
         self.side_channel = SideChannel(
             node, links, lambda: self._leadership, on_leader_message, on_member_message, exists=zookeeper is None
         )
-        self._to_leader: RequestForwarder | ZookeeperLeader = zookeeper or self.forwarder
+        self._to_leader: RequestForwarder | ZookeeperForwarder = zookeeper or self.forwarder
         """The path to another server that leads."""
         self.handlers: Mapping[type[Any], RelayHandler] = {
             Forward: lambda link, message, now: self.intake.on_forward(link, message),

@@ -17,7 +17,7 @@ from zab.core.node import Node
 from zab.core.zxid import Zxid
 from zab.service.forwarding.leadership import LearnerLink
 from zab.service.forwarding.proposal_queue import ForwardedBatch, ProposalQueue
-from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
+from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
 from zab.store import transactions
 from zab.store.acl import encode_identities
 from zab.store.error_codes import ErrorCode
@@ -50,7 +50,7 @@ class ZookeeperSeal:
 
 
 class ZookeeperIntake:
-    def __init__(self, node: Node, queue: ProposalQueue, path: ZookeeperLeader, on_touches: OnTouches) -> None:
+    def __init__(self, node: Node, queue: ProposalQueue, path: ZookeeperForwarder, on_touches: OnTouches) -> None:
         self.handlers: Mapping[type[Any], Callable[[LearnerLink, Any], None]] = {
             LearnerRequest: self._on_request,
             RevalidateRequest: self._on_revalidate,

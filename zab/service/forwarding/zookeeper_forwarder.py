@@ -1,15 +1,16 @@
-"""The path of this server's requests to a leader of Apache ZooKeeper, and of the replies back.
+"""The path of this server's requests to the leader of an ensemble that speaks ZooKeeper's protocol, and of the replies.
 
 A request travels with its session and the client's number of the request. Its reply is a transaction with both in its
 header; a request that fails becomes a transaction, too. The leader handles the requests of a link in their order. So
 the oldest open request of the transaction's session is the one that it answers, if the numbers agree. A transaction
-with another number answers a request on an earlier link, whose client has been disconnected.
+with another number answers a request on an earlier link, whose client has been disconnected. If this server leads
+itself, its own requests are recognised in the same way.
 
-A request is sent at most once. The leader prepares requests of a broken link, so a request without a reply at the end
-of a link may still be carried out, on that link or never: its outcome is unknown.
+A request is sent at most once. The leader prepares requests of a broken link, so the outcome of a request without a
+reply at the end of a link is unknown.
 
-The leader does not write into the history at which server a session is: it answers a `RevalidateRequest`, and remembers
-the link on which it came. It learns from `SessionTouches` which sessions are in use.
+The history does not tell at which server a session is: the leader answers a `RevalidateRequest`, and remembers the link
+on which it came. It learns from `SessionTouches` which sessions are in use.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from zab.core.errors import OutcomeUnknown
+from zab.core.errors import OutcomeUnknown, Overloaded
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid
 from zab.service.forwarding.leadership import Leadership, LearnerLink
 from zab.service.forwarding.pending_submissions import PendingSubmissions
@@ -58,8 +59,8 @@ class SessionOwners(Protocol):
 _LOST = "the leader or the link to it was lost before the reply"
 
 
-class ZookeeperLeader:
-    """Forwards this server's requests to the leader, which may be itself. It takes the place of `RequestForwarder`."""
+class ZookeeperForwarder:
+    """Forwards this server's requests to the leader. It takes the place of `RequestForwarder`."""
 
     def __init__(
         self,
@@ -93,6 +94,8 @@ class ZookeeperLeader:
         """zxid -> session and number of the request of a change of the membership that is not applied yet"""
         self._revalidations: dict[int, deque[Revalidated]] = {}
         """session -> the callbacks of the revalidations without a reply, the oldest first"""
+        self._asked = 0
+        """The number of callbacks in `_revalidations`."""
         self._waiting: list[tuple[RevalidateRequest, Revalidated]] = []
         """Revalidations that were asked for while there was no leader."""
 
@@ -120,7 +123,7 @@ class ZookeeperLeader:
         self._changes.clear()
         lost = OutcomeUnknown(_LOST)
         self._pending.lose_sent(lost)
-        revalidations, self._revalidations = self._revalidations, {}
+        revalidations, self._revalidations, self._asked = self._revalidations, {}, 0
         for callbacks in revalidations.values():
             for done in callbacks:
                 done(None, lost)
@@ -215,6 +218,9 @@ class ZookeeperLeader:
     def revalidate(self, session: int, timeout_ms: int, done: Revalidated) -> None:
         """Ask whether a session exists, and let the leader regard it as a session at this server."""
         request, leadership = RevalidateRequest(session, timeout_ms), self._leadership
+        if len(self._waiting) + self._asked >= self._limits.submits_max:
+            done(None, Overloaded(f"{self._limits.submits_max} sessions wait for the leader (Limits.submits_max)"))
+            return
         if leadership is None:
             self._waiting.append((request, done))
             return
@@ -223,6 +229,7 @@ class ZookeeperLeader:
             done(self.owners.attach_session(session, self._me, leadership.epoch), None)
             return
         self._revalidations.setdefault(session, deque()).append(done)
+        self._asked += 1
         link.send(self.encode(link, request))
 
     def forget(self, done: Revalidated) -> None:
@@ -234,12 +241,13 @@ class ZookeeperLeader:
         if link is not self.link or callbacks is None:
             return
         done = callbacks.popleft()
+        self._asked -= 1
         if not callbacks:
             del self._revalidations[message.session]
         done(message.valid, None)
 
     def stop(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, []
-        asked, self._revalidations = self._revalidations, {}
+        asked, self._revalidations, self._asked = self._revalidations, {}, 0
         for done in (*(each[1] for each in waiting), *(done for each in asked.values() for done in each)):
             done(None, error)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from zab.core.errors import OutcomeUnknown, Refused, Stopped
+from zab.core.errors import OutcomeUnknown, Overloaded, Refused, Stopped
 from zab.core.zxid import Epoch, ServerId, Zxid, make
 from zab.service.forwarding.leadership import Leadership, LearnerLink
 from zab.service.forwarding.pending_submissions import PendingSubmissions
-from zab.service.forwarding.zookeeper_leader import ZookeeperLeader
+from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
 from zab.service.limits import Limits
 from zab.service.tree_digests import TreeDigestCheck
 from zab.store import transactions
@@ -70,10 +70,10 @@ class Tree:
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008
         self.pending = PendingSubmissions(bytes(8), 100, 10_000)
         self.tree = Tree()
-        self.it = ZookeeperLeader(ServerId(4), self.pending, Limits(), encode, self, TreeDigestCheck(self.tree))
+        self.it = ZookeeperForwarder(ServerId(4), self.pending, limits, encode, self, TreeDigestCheck(self.tree))
         self.ends: list[object] = []
         self.attached: list[tuple[int, int, int]] = []
         self.link = FakeLink()
@@ -217,6 +217,18 @@ def test_revalidation_of_a_client_that_is_gone_is_not_sent() -> None:
     world.it.revalidate(SESSION, 6_000, done)
     world.it.forget(done)
     assert world.lead().said == []
+
+
+def test_revalidations_without_an_answer_are_bounded() -> None:
+    world = World(Limits(submits_max=2))
+    world.it.revalidate(1, 6_000, world.done)
+    link = world.lead()
+    world.it.revalidate(2, 6_000, world.done)
+    world.it.revalidate(3, 6_000, world.done)
+    assert world.ends == [Overloaded]
+    world.it.handlers[RevalidateReply](link, RevalidateReply(1, True))
+    world.it.revalidate(4, 6_000, world.done)
+    assert [message.session for message in link.said] == [1, 2, 4]
 
 
 def test_end_of_the_member_ends_revalidations() -> None:
