@@ -253,6 +253,7 @@ class SimulatedClientPort:
             if step is BARRIER:
                 self.barrier(go_on)
             else:
+                assert isinstance(step, bytes), "the simulated ensembles of stores speak our own protocol"
                 shell.asked = self._overflow.ask(step, go_on)
 
         shell.steps = steps
