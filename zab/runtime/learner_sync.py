@@ -9,7 +9,7 @@ snapshot in memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 import trio
 from attrs import frozen
@@ -43,6 +43,13 @@ class SnapshotToSend:
 
     item: SendSnapshot
     chunks: Iterable[bytes]
+
+
+@runtime_checkable
+class Peekable(Protocol):
+    """A snapshot whose chunks can be read once more."""
+
+    def peek(self) -> Iterator[bytes]: ...
 
 
 Item = SnapshotToSend | SendRest | SendLog | Message
@@ -174,9 +181,14 @@ class LearnerSync:
 
 
 def _state_packets(begin: SnapBegin, chunks: Iterable[bytes], codec: PacketCodec) -> Iterator[bytes]:
-    """Yield a snapshot of our store in ZooKeeper's format. Its chunks are needed twice, so all are in memory."""
-    held = list(chunks)
+    """Yield a snapshot of our store in ZooKeeper's format. Its chunks are read twice."""
+    passes: Iterator[Iterable[bytes]]
+    if isinstance(chunks, Peekable):
+        passes = iter((chunks.peek(), chunks))
+    else:
+        held = list(chunks)
+        passes = iter((held, held))
     yield codec.encode(begin)
-    for piece in encode_state(lambda: held):
+    for piece in encode_state(lambda: next(passes)):
         yield codec.encode(SnapChunk(piece))
     yield codec.encode(SnapEnd())

@@ -82,7 +82,7 @@ class ChunkPacker:
 
 
 class StoreSnapshot:
-    """The state at one zxid, to be iterated once, in any thread."""
+    """The state at one zxid, to be iterated once, in any thread; before, it may be looked at with `peek`."""
 
     def __init__(self, tree: Tree, sessions: SessionTable, zxid: int, digest: int) -> None:
         self.zxid = zxid
@@ -107,18 +107,25 @@ class StoreSnapshot:
         return self._mark
 
     def __iter__(self) -> Iterator[bytes]:
-        packer = ChunkPacker()
         try:
-            yield packer.head(*self._first)
-            paths = self.paths
-            paths.reverse()
-            while paths:
-                packed, count = packer.nodes(paths[: -CHUNK_NODES - 1 : -1], self._at_first)
-                del paths[-count:]
-                yield packed
-            yield packer.tail(self._digest)
+            yield from self._chunks(self.paths)
         finally:
             self.done = True
+
+    def peek(self) -> Iterator[bytes]:
+        """Iterate over the chunks, before the iteration that ends the snapshot."""
+        return self._chunks(list(self.paths))
+
+    def _chunks(self, paths: list[str]) -> Iterator[bytes]:
+        """Yield the chunks, and use up the list."""
+        packer = ChunkPacker()
+        yield packer.head(*self._first)
+        paths.reverse()
+        while paths:
+            packed, count = packer.nodes(paths[: -CHUNK_NODES - 1 : -1], self._at_first)
+            del paths[-count:]
+            yield packed
+        yield packer.tail(self._digest)
 
     def _at_first(self, path: str) -> Znode:
         # The order matters. A change writes to the mark first and to the tree second. Reading the tree first and the

@@ -83,6 +83,16 @@ def test_snapshot_excludes_later_changes() -> None:
     assert dump(restored(kept)) == expected
 
 
+def test_peeking_leaves_a_snapshot_whole() -> None:
+    it = lively()
+    snapshot = it.store.snapshot()
+    first = list(snapshot.peek())
+    it.create("/later")
+    assert not snapshot.done
+    assert list(snapshot) == first
+    assert snapshot.done
+
+
 def test_in_another_thread() -> None:
     it = lively()
     expected = deepcopy(dump(it.store))
