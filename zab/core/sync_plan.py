@@ -70,10 +70,10 @@ def plan(
 
     `until` is the end of the transactions before NEWLEADER; by default, of all. With `diff_after_trunc` off, TRUNC must
     leave nothing to send before NEWLEADER. A learner of ZooKeeper replaces its log by a snapshot at NEWLEADER, which is
-    durable only after SNAP, and an older snapshot may contain the transactions that TRUNC should remove. The snapshot
-    of a SNAP is later than all of them if the leader has a transaction after `common`. Without one, only TRUNC removes
-    the learner's transactions from its log; ZooKeeper's leader does the same. A TRUNC to the beginning of an epoch
-    would leave a transaction, because no record of the log has that zxid.
+    durable only after SNAP, and an older snapshot may contain the transactions that TRUNC should remove. After SNAP,
+    the snapshot is later than all of them if the leader has a transaction after `common`. Without one, only TRUNC
+    removes the learner's transactions from its log; ZooKeeper's leader does the same. A TRUNC to the beginning of an
+    epoch would leave a transaction, because no record of the log has that zxid.
     """
     if peer == UNKNOWN:
         return SyncPlan(Form.SNAP, applied)

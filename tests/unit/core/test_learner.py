@@ -406,6 +406,16 @@ def test_trunc_to_the_beginning_of_an_epoch_means_the_last_transaction_before() 
     assert [batch.first for batch in follower.log_state.history.after(NOTHING)] == [make(1, 1), make(1, 2), make(3, 1)]
 
 
+def test_trunc_to_the_beginning_of_the_first_epoch_leaves_nothing() -> None:
+    follower = Follower(txn(2, 1), accepted=2, current=2)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(3)))
+    follower.save()
+    follower.hear(Trunc(make(2, 0)), NewLeader(Epoch(3), members(1, 2, 3)))
+    assert [each.zxid for each in follower.writes if isinstance(each, Truncate)] == [NOTHING]
+    assert follower.save() == [AckNewLeader(Epoch(3))]
+
+
 def test_a_history_that_begins_with_an_epoch_is_cut_there() -> None:
     snapshot = {"snapshot": make(2, 0), "log_start": make(2, 0)}
     follower = Follower(txn(2, 1), accepted=2, current=2, **snapshot)

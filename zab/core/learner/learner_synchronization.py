@@ -118,7 +118,8 @@ class LearnerSynchronization(LearnerPhase):
         if not counter_of(common):
             # The leader's history begins with a snapshot at the beginning of an epoch: the same state as after the
             # last transaction before.
-            common = log_state.history.floor(common) or common
+            before = log_state.history.floor(common)
+            common = common if before is None else before
         if common < log_state.known:
             self._refuse(common, "asked to truncate committed transactions")
             return
