@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from zab.service.health.status import RoleChange, Status
     from zab.service.limits import Limits
     from zab.service.replicated_machine import Machine, Passive, View
+    from zab.service.zookeeper_peers import ZookeeperPeers
     from zab.session.acls import CREATOR_ACL, OPEN_ACL, READ_ONLY_ACL, Permission, digest_acl
     from zab.session.api import Session
     from zab.session.multi import Multi, MultiRead
@@ -162,6 +163,7 @@ __all__ = [
     "ClientTls",
     "AdminSettings",
     "TlsConfig",
+    "ZookeeperPeers",
     # access to the client port
     "SecuritySettings",
     "Provider",
@@ -248,6 +250,7 @@ _HOMES: Final = {
     "zab.runtime.store_server.client_port_settings": ("ClientPortSettings",),
     "zab.service.limits": ("Limits",),
     "zab.service.replicated_machine": ("Machine", "Passive", "View"),
+    "zab.service.zookeeper_peers": ("ZookeeperPeers",),
     "zab.runtime.member": ("Member", "open_member"),
     "zab.net.network": ("TlsConfig",),
     "zab.session.acls": ("CREATOR_ACL", "OPEN_ACL", "READ_ONLY_ACL", "Permission", "digest_acl"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from zab.core.argument_names import checks_arguments
 
+
+@checks_arguments
 @frozen
 class ZookeeperPeers:
-    """Settings that servers of Apache ZooKeeper in the same ensemble have.
+    """Settings of an ensemble whose servers speak the protocol of Apache ZooKeeper with each other.
 
-    reconfig_enabled  the value of their key `reconfigEnabled`
+    reconfig_enabled  the value of the key `reconfigEnabled` of the servers of ZooKeeper
     """
 
     reconfig_enabled: bool = False
