@@ -46,6 +46,7 @@ _MANAGER: Final = "harness.worlds.cores.partitions.disk:MANAGER"
 _GROUPS: Final = "harness.worlds.cores.partitions.group_coordinator:SETTINGS"
 _TRANSACTIONS: Final = "harness.worlds.cores.partitions.transaction_coordinator:SETTINGS"
 _SESSIONS: Final = "harness.worlds.cores.partitions.consumer_sessions:LIMITS"
+_STATES: Final = ("zab.wire.apache.snapshot_stream",)
 
 CONSTANTS: Final[Mapping[str, Constant]] = {
     # consensus
@@ -61,8 +62,8 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
     "checkpoints_kept": Constant("zab.store.digest:HISTORY_LENGTH", (1, 2, 5), STORE),
     "digest_changed_max": Constant("zab.store.digest:CHANGED_MAX", (0, 1, 4), STORE, ("zab.store.store",)),
     "digest_known_max": Constant("zab.store.digest:KNOWN_MAX", (0, 1, 3), STORE),
-    "chunk_nodes": Constant("zab.store.store_snapshot:CHUNK_NODES", (1, 2, 5), STORE),
-    "chunk_bytes_min": Constant("zab.store.store_snapshot:CHUNK_BYTES", (1, 50, 200), STORE),
+    "chunk_nodes": Constant("zab.store.store_snapshot:CHUNK_NODES", (1, 2, 5), STORE, _STATES),
+    "chunk_bytes_min": Constant("zab.store.store_snapshot:CHUNK_BYTES", (1, 50, 200), STORE, _STATES),
     "acl_scanned_max": Constant("zab.store.acl:_SCANNED_MAX", (0, 1), STORE),
     "reaper_part_ms": Constant("zab.service.container_reaper:PART_MS", (1, 20, 100), STORE),
     "containers_per_minute_max": Constant(f"{_PORTS}.containers_per_minute_max", (1, 120), STORE),

@@ -159,7 +159,7 @@ def test_shrinking_removes_the_constants_that_do_not_matter() -> None:
 
 def footprint(script: Script) -> object:
     """Return what a run does: its trace, the calls to its disks, and the sizes of what its servers remember."""
-    made = simulator_of(script.machine)
+    made = simulator_of(script)
     with in_force(script.constants):
         world: Any = made(script, trace=True)
         outcome = world.run()
