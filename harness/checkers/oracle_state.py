@@ -76,6 +76,12 @@ class OracleState:
         """The newest epoch in `initial`."""
         self.acknowledged = NOTHING
         """The newest zxid that was acknowledged to any client."""
+        self.digests_are_sent = True
+        """False if the servers exchange no digests, so that a server may not know the digest of its history."""
+
+    def is_digest(self, reported: int | None, expected: int) -> bool:
+        """Return whether a server may report this digest of its history."""
+        return reported == expected or (reported is None and not self.digests_are_sent)
 
     @property
     def committed(self) -> Zxid:

@@ -54,12 +54,12 @@ class Disk:
     whole: bool = True
     forgotten: bool = False
     log_start: Zxid = NOTHING
-    log_digest: int = 0
+    log_digest: int | None = 0
     """Of the history up to `log_start`."""
     batches: list[Batch] = field(factory=list)
     """Everything behind `log_start`."""
     snapshot: Zxid = NOTHING
-    snapshot_digest: int = 0
+    snapshot_digest: int | None = 0
     state: bytes = freeze([])
     pending: deque[Write] = field(factory=deque)
     held: SnapHeld | None = None
@@ -101,7 +101,7 @@ class Disk:
                 self.batches = []
         return write, write.ticket
 
-    def take_snapshot(self, zxid: Zxid, digest: int, state: State, purge: bool) -> None:
+    def take_snapshot(self, zxid: Zxid, digest: int | None, state: State, purge: bool) -> None:
         """Take a snapshot of the applied state. The log before it may be purged."""
         self.snapshot, self.snapshot_digest, self.state = zxid, digest, freeze(state)
         if purge:
@@ -154,9 +154,11 @@ class Disk:
             held=self.held,
         )
 
-    def digest(self) -> int:
-        """Return the digest of the whole log."""
+    def digest(self) -> int | None:
+        """Return the digest of the whole log, if it is known."""
         digest = self.log_digest
+        if digest is None:
+            return None
         for batch in self.batches:
             digest = digest_of(batch.payloads(), digest)
         return digest

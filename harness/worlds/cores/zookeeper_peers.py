@@ -11,10 +11,13 @@ epoch. After SNAP the learner syncs its snapshot at NEWLEADER, after TRUNC it do
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from attrs import evolve, frozen
 
+from harness.checkers import ALL, Checker
+from harness.faults import Script
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.world import World
 from zab.core import messages
@@ -185,3 +188,7 @@ class LogsAfterUpToDate(LearnerAcknowledged):
 
 class EnsembleOfZookeeper(World):
     server_type = PeerOfZookeeper
+
+    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
+        super().__init__(script, trace=trace, checkers=checkers)
+        self.ghost.digests_are_sent = False

@@ -76,7 +76,7 @@ class Follower:
         accepted: int = 1,
         current: int = 1,
         settings: Settings = SETTINGS,
-        **recovered: bool | Zxid | SnapHeld | Ensemble | None,
+        **recovered: bool | int | Zxid | SnapHeld | Ensemble | None,
     ) -> None:
         disk = Recovered(Epoch(accepted), Epoch(current), batches=batches, **recovered)  # type: ignore[arg-type]
         self.log_state = LogState(ME, members(1, 2, 3), disk, settings)
@@ -417,8 +417,7 @@ def test_trunc_to_the_beginning_of_the_first_epoch_leaves_nothing() -> None:
 
 
 def test_a_history_that_begins_with_an_epoch_is_cut_there() -> None:
-    snapshot = {"snapshot": make(2, 0), "log_start": make(2, 0)}
-    follower = Follower(txn(2, 1), accepted=2, current=2, **snapshot)
+    follower = Follower(txn(2, 1), accepted=2, current=2, snapshot=make(2, 0), log_start=make(2, 0))
     follower.link_up()
     follower.hear(LeaderInfo(Epoch(3)))
     follower.save()
@@ -577,9 +576,10 @@ def test_a_leader_that_hangs_up_is_dialled_until_init_limit_and_no_longer() -> N
     assert follower.role.over is None
     follower.role.tick(1_006)
     follower.role.link_up(1_006)
-    while follower.role.over is None:
-        follower.role.link_down(1_007)
-        follower.role.tick(1_014)
+    for _ in range(DIAL_ATTEMPTS):
+        if follower.role.over is None:
+            follower.role.link_down(1_007)
+            follower.role.tick(1_014)
     assert follower.role.over == "link to leader 3 lost in dialling, after 5 attempts"
 
 
