@@ -85,7 +85,7 @@ MOST: Final[Mapping[str, int]] = {
         "percent", "loss_percent", "double_percent", "late_percent", "spike_percent", "impolite_percent",
     ), 100),
     "closed_loop": 1_000, "count": 10_000, "size": 1 << 20, "user": lists.USERS_MAX,
-    "counter_max": COUNTER_MAX, "zookeeper_peers": 3,
+    "counter_max": COUNTER_MAX,
 }  # fmt: skip
 
 _QUOTA: Final = re.compile(r"(\w+=-?\d+([,;=]+\w+=-?\d+)*)?")

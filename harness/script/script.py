@@ -84,7 +84,7 @@ class Knobs:
     0: no such stage; 1: the other servers are down; more: they are cut off."""
     zookeeper_peers: int = 0
     """The servers of the list speak ZooKeeper's protocol, unless it is 0. 1: all servers are ours; 2: those with odd
-    ids make durable what a server of ZooKeeper does; 3: in addition, the membership has no version."""
+    ids make durable what a server of ZooKeeper does; more: the membership has no version either."""
 
 
 INNER_BOUNDS: Final = ("read_work_max", "scans_behind_max", "report_sessions_max")

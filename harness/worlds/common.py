@@ -130,7 +130,7 @@ SETTINGS: Final = Settings()
 
 
 WITHOUT_VERSIONS: Final = 3
-"""The value of `zookeeper_peers` with which the membership has no version."""
+"""The least value of `zookeeper_peers` with which the membership has no version."""
 
 
 def settings_of(knobs: Knobs) -> Settings:
@@ -152,7 +152,7 @@ def settings_of(knobs: Knobs) -> Settings:
     )
     if not knobs.zookeeper_peers:
         return settings
-    return with_zookeeper_peers(settings, reconfig_enabled=knobs.zookeeper_peers != WITHOUT_VERSIONS)
+    return with_zookeeper_peers(settings, reconfig_enabled=knobs.zookeeper_peers < WITHOUT_VERSIONS)
 
 
 def violation_of(error: BaseException) -> Violation:
