@@ -398,7 +398,7 @@ def test_killed_process_keeps_reported_writes(tmp_path: Path) -> None:
         for each in recovered.batches:
             assert each.payloads() == [b"%d." % (each.first & 0xFFFFFFFF) * 40]
         if recovered.snapshot:
-            assert list(storage.read_snapshot(recovered.snapshot)) == [b"state of %d" % recovered.digest]
+            assert list(storage.read_snapshot(recovered.snapshot)) == [f"state of {recovered.digest}".encode()]
         storage.close()
         disk.close()
 

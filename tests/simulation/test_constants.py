@@ -91,8 +91,7 @@ def test_every_importer_of_a_constant_is_in_the_table() -> None:
 
 
 def used_by_cores(module: str) -> bool:
-    others = ("harness.worlds.stack.", "harness.worlds.processes.", "zab.wire.apache.")
-    return not module.startswith(others) and ".runtime." not in module
+    return not module.startswith(("harness.worlds.stack.", "harness.worlds.processes.")) and ".runtime." not in module
 
 
 @pytest.mark.parametrize("name", CONSTANTS)
