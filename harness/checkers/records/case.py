@@ -9,8 +9,8 @@ done, and consumers have no position. Later events and other partitions are not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from attrs import define, evolve, field, frozen
 
@@ -70,13 +70,17 @@ class Write:
         return self.sent.acks == ALL and isinstance(self.answer, Acked)
 
 
+C = TypeVar("C", Committing, Looking)
+A = TypeVar("A", Committed, Found)
+
+
 @define(eq=False)
-class GroupCall:
+class GroupCall(Generic[C, A]):
     """A call about the offsets of a group."""
 
-    call: Committing | Looking
+    call: C
     place: int
-    answer: Committed | Found | Failed | Unknown | None = None
+    answer: A | Failed | Unknown | None = None
     answered: int = -1
     """The index of the reply in the history, or -1."""
 
@@ -102,7 +106,8 @@ class Case:
     history: History
     writes: dict[str, Write] = field(factory=dict)
     """The sent records, by value."""
-    groups: list[GroupCall] = field(factory=list)
+    commits: list[GroupCall[Committing, Committed]] = field(factory=list)
+    fetches: list[GroupCall[Looking, Found]] = field(factory=list)
     """The calls about the offsets of groups."""
     known: dict[str, dict[int, dict[str, Sighting]]] = field(factory=dict)
     """The values that are known to be at each offset, by partition, offset and value."""
@@ -114,6 +119,8 @@ class Case:
     """The values that any client has read."""
     trims: dict[str, list[tuple[int, int]]] = field(factory=dict)
     """The DeleteRecords requests of each partition, as (index in the history, offset)."""
+    _open: dict[int, Write | GroupCall[Any, Any]] = field(factory=dict)
+    _calls: set[int] = field(factory=set)
 
     def may_be_deleted(self, write: Write) -> bool:
         """Return whether a later DeleteRecords request covers the record."""
@@ -130,51 +137,32 @@ class Case:
         here = [each for (partition, _), each in self.of.get(value, {}).items() if partition == write.sent.partition]
         return min(here, key=lambda each: each.record.offset, default=None)
 
-
-def prepared(history: History) -> Case:
-    return _Preparing(history).case
-
-
-@define(eq=False)
-class _Preparing:
-    history: History
-    case: Case = field(init=False)
-    _open: dict[int, Write | GroupCall] = field(factory=dict)
-    _calls: set[int] = field(factory=set)
-
-    def __attrs_post_init__(self) -> None:
-        self.case = Case(without_undone(self.history))
-        at = 0
-        for place, event in enumerate(self.case.history.events):
-            if event.at < at:
-                raise Contradiction(place, f"its time is {event.at}, but the event before it has {at}")
-            at = event.at
-            self._take(event, place)
-
-    def _take(self, event: Event, place: int) -> None:
+    def take(self, event: Event, place: int) -> None:
         for offset, least in _offsets(event):
             if not least <= offset <= OFFSET_MAX:
                 raise Contradiction(place, f"{offset} is not a legal offset")
         match event:
             case Sent():
                 write = Write(event, place)
-                if self.case.writes.setdefault(event.value, write) is not write:
+                if self.writes.setdefault(event.value, write) is not write:
                     raise Contradiction(place, f"{event.value!r} is sent a second time")
                 self._begin(event, write, place)
-            case Committing() | Looking():
-                asked = GroupCall(event, place)
-                self.case.groups.append(asked)
-                self._begin(event, asked, place)
+            case Committing():
+                self.commits.append(GroupCall(event, place))
+                self._begin(event, self.commits[-1], place)
+            case Looking():
+                self.fetches.append(GroupCall(event, place))
+                self._begin(event, self.fetches[-1], place)
             case Acked() | Committed() | Found() | Failed() | Unknown():
                 self._answer(event, place)
             case Polled():
                 self._poll(event, place)
             case Trimmed():
-                self.case.trims.setdefault(event.partition, []).append((place, event.upto))
+                self.trims.setdefault(event.partition, []).append((place, event.upto))
             case Assigned() | Sought() | Ended() | Undone():
                 pass
 
-    def _begin(self, call: Call, made: Write | GroupCall, place: int) -> None:
+    def _begin(self, call: Call, made: Write | GroupCall[Any, Any], place: int) -> None:
         if call.call in self._calls:
             raise Contradiction(place, f"call {call.call} is used twice")
         self._calls.add(call.call)
@@ -193,32 +181,40 @@ class _Preparing:
             if isinstance(answer, Acked) and made.acknowledged and answer.offset != NOWHERE:
                 record = Record(made.sent.partition, answer.offset, made.sent.value)
                 self._see(Sighting(record, answer.at, answer.client, answer))
-        elif isinstance(made, GroupCall):
-            assert not isinstance(answer, Acked)
+        elif made is not None:
             made.answer, made.answered = answer, place
 
     def _poll(self, poll: Polled, place: int) -> None:
         if poll.asked > poll.at:
             raise Contradiction(place, f"the poll ends at {poll.at}, before it began at {poll.asked}")
         spans: set[str] = set()
-        for span in poll.spans:
-            if span.end < span.start:
-                raise Contradiction(
-                    place, f"the span of {span.partition} begins at {span.start}, but ends at {span.end}"
-                )
-            if span.partition in spans:
-                raise Contradiction(place, f"{span.partition} has two spans")
-            spans.add(span.partition)
+        for partition, start, end in poll.spans:
+            if end < start:
+                raise Contradiction(place, f"the span of {partition} begins at {start}, but ends at {end}")
+            if partition in spans:
+                raise Contradiction(place, f"{partition} has two spans")
+            spans.add(partition)
         for record in poll.records:
             sighting = Sighting(record, poll.at, poll.client, poll)
-            self.case.read.add(record.value)
-            self.case.reads.setdefault(record.partition, {}).setdefault(record.offset, sighting)
+            self.read.add(record.value)
+            self.reads.setdefault(record.partition, {}).setdefault(record.offset, sighting)
             self._see(sighting)
 
     def _see(self, sighting: Sighting) -> None:
         partition, offset, value = sighting.record
-        self.case.known.setdefault(partition, {}).setdefault(offset, {}).setdefault(value, sighting)
-        self.case.of.setdefault(value, {}).setdefault((partition, offset), sighting)
+        self.known.setdefault(partition, {}).setdefault(offset, {}).setdefault(value, sighting)
+        self.of.setdefault(value, {}).setdefault((partition, offset), sighting)
+
+
+def prepared(history: History) -> Case:
+    case = Case(without_undone(history))
+    at = 0
+    for place, event in enumerate(case.history.events):
+        if event.at < at:
+            raise Contradiction(place, f"its time is {event.at}, but the event before it has {at}")
+        at = event.at
+        case.take(event, place)
+    return case
 
 
 def _offsets(event: Event) -> Iterator[tuple[int, int]]:
@@ -261,46 +257,32 @@ def without_undone(history: History) -> History:
         return history
     sent_to = {event.call: event.partition for event in history.events if isinstance(event, Sent)}
     positions = max((place for name, place in undone.items() if name.startswith(POSITIONS)), default=NOWHERE)
-    cut = _Reduction(undone, sent_to, positions)
-    return evolve(history, events=tuple(cut.left(event, place) for place, event in enumerate(history.events)))
 
+    def left(event: Event, place: int) -> Event:
+        def void(partition: str) -> bool:
+            return place < undone.get(partition, NOWHERE)
 
-@define(eq=False)
-class _Reduction:
-    undone: Mapping[str, int]
-    """The index of the last `Undone` in the history, by partition."""
-    sent_to: Mapping[int, str]
-    """The partition of each `Sent`, by call."""
-    positions: int
-    """The index of the last `Undone` of a partition of the offsets topic."""
-
-    def left(self, event: Event, place: int) -> Event:
         match event:
-            case Sent() if self._is(event.partition, place):
+            case Sent() if void(event.partition):
                 return evolve(event, producer=0)  # the brokers may have lost the producer's state, and write it twice
-            case Acked() if self._is(self.sent_to.get(event.call, ""), place):
+            case Acked() if void(sent_to.get(event.call, "")):
                 return Unknown(event.at, event.client, event.call, UNDONE)
-            case Committed() if place < self.positions:
+            case Committed() if place < positions:
                 return Unknown(event.at, event.client, event.call, UNDONE)
-            case Sought() if self._is(event.partition, place):
+            case Sought() if void(event.partition):
                 return evolve(event, offset=NOWHERE)
             case Polled():
+                records = tuple(each for each in event.records if not void(each.partition))
                 return evolve(
-                    event,
-                    records=tuple(each for each in event.records if not self._is(each.partition, place)),
-                    spans=tuple(each for each in event.spans if not self._is(each.partition, place)),
+                    event, records=records, spans=tuple(each for each in event.spans if not void(each.partition))
                 )
             case Assigned():
-                return evolve(
-                    event,
-                    begins=tuple(each for each in event.begins if not self._is(each.partition, place)),
-                    goes_on=tuple(each for each in event.goes_on if not self._is(each, place)),
-                )
+                begins = tuple(each for each in event.begins if not void(each.partition))
+                return evolve(event, begins=begins, goes_on=tuple(each for each in event.goes_on if not void(each)))
             case _:
                 return event
 
-    def _is(self, partition: str, place: int) -> bool:
-        return place < self.undone.get(partition, NOWHERE)
+    return evolve(history, events=tuple(left(event, place) for place, event in enumerate(history.events)))
 
 
 def proof(*events: Event) -> tuple[Event, ...]:

@@ -30,12 +30,11 @@ INVENTED: Final = "a fetched group offset was committed"
 
 @frozen
 class Commit:
-    asked: GroupCall
+    asked: GroupCall[Committing, Committed]
     offset: int
 
     @property
     def call(self) -> Committing:
-        assert isinstance(self.asked.call, Committing)
         return self.asked.call
 
     @property
@@ -54,20 +53,18 @@ def _before(one: Event, its_place: int, other: Event, others_place: int) -> bool
 
 def positions(case: Case) -> Iterator[Broken]:
     commits: dict[tuple[str, str], list[Commit]] = {}
-    for asked in case.groups:
-        if isinstance(asked.call, Committing) and not isinstance(asked.answer, Failed):
+    for asked in case.commits:
+        if not isinstance(asked.answer, Failed):
             for partition, offset in asked.call.places:
                 commits.setdefault((asked.call.group, partition), []).append(Commit(asked, offset))
-    for asked in case.groups:
-        if isinstance(asked.call, Looking) and isinstance(asked.answer, Found):
-            for place in asked.answer.places:
-                yield from _found(asked, asked.call, asked.answer, place, commits)
+    for fetch in case.fetches:
+        if isinstance(fetch.answer, Found):
+            for place in fetch.answer.places:
+                yield from _found(fetch, fetch.answer, place, commits.get((fetch.call.group, place.partition), []))
 
 
-def _found(
-    asked: GroupCall, call: Looking, found: Found, place: Place, commits: dict[tuple[str, str], list[Commit]]
-) -> Iterator[Broken]:
-    known = commits.get((call.group, place.partition), [])
+def _found(asked: GroupCall[Looking, Found], found: Found, place: Place, known: list[Commit]) -> Iterator[Broken]:
+    call = asked.call
     over = [each for each in known if each.counts_before(call, asked.place)]
     latest = max(over, key=lambda each: (each.call.at, each.asked.place), default=None)
     fetch = f"client {call.client} fetched the offset of group {call.group} in {place.partition} at {call.at}"
@@ -75,7 +72,7 @@ def _found(
     seen = Found(found.at, found.client, found.call, (place,))
     if place.offset == NOWHERE:
         if latest is not None:
-            what = f"{fetch} and received none, but {latest.offset} had been committed at {_at(latest)}"
+            what = f"{fetch} and received none, but {latest.offset} had been committed at {latest.call.at}"
             yield Broken(REMEMBERED, what, proof(*_evidence(latest, place.partition), narrow, seen))
         return
     same = [
@@ -88,8 +85,8 @@ def _found(
     elif latest is not None and all(each.counts_before(latest.call, latest.asked.place) for each in same):
         newest = max(same, key=lambda each: each.call.at)
         what = (
-            f"{fetch} and received {place.offset}, committed at {_at(newest)}, but {latest.offset} had been committed "
-            f"later, at {_at(latest)}"
+            f"{fetch} and received {place.offset}, committed at {newest.call.at}, but {latest.offset} had been"
+            f" committed later, at {latest.call.at}"
         )
         evidence = (event for each in (*same, latest) for event in _evidence(each, place.partition))
         yield Broken(REMEMBERED, what, proof(*evidence, narrow, seen))
@@ -100,7 +97,3 @@ def _evidence(commit: Commit, partition: str) -> tuple[Event, ...]:
     assert commit.done is not None
     narrow = Committing(call.at, call.client, call.call, call.group, (Place(partition, commit.offset),))
     return narrow, commit.done
-
-
-def _at(commit: Commit) -> int:
-    return commit.call.at

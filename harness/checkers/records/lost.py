@@ -51,10 +51,11 @@ def _missing(case: Case) -> Iterator[tuple[Write, PassingPoll | None]]:
     missing = [write for write in case.writes.values() if write.acknowledged and not _is_found(case, write)]
     if not missing:
         return
-    passed = _Passed(case)
+    polls = _passing(case)
     for write in missing:
         assert isinstance(write.answer, Acked)
-        yield write, passed.find(write.sent.partition, write.answer.offset)
+        offset = write.answer.offset
+        yield write, next((poll for poll in polls.get(write.sent.partition, ()) if poll.passes(offset)), None)
 
 
 def _is_found(case: Case, write: Write) -> bool:
@@ -92,23 +93,17 @@ class PassingPoll:
         return self.position.evidence(self.span.partition), poll
 
 
-class _Passed:
-    """The polls that passed each offset."""
-
-    def __init__(self, case: Case) -> None:
-        self._by_partition: dict[str, list[PassingPoll]] = {}
-        positions = Positions()
-        for place, event in enumerate(case.history.events):
-            if not isinstance(event, Polled):
-                positions.take(event)
-                continue
-            for span in spans_of(event):
-                partition = span.partition
-                passing = PassingPoll(
-                    event, span, positions.at(event.client, partition), case.deleted_below(partition, place)
-                )
-                self._by_partition.setdefault(partition, []).append(passing)
-                positions.polled(event, span)
-
-    def find(self, partition: str, offset: int) -> PassingPoll | None:
-        return next((passing for passing in self._by_partition.get(partition, ()) if passing.passes(offset)), None)
+def _passing(case: Case) -> dict[str, list[PassingPoll]]:
+    """Return the polls of each partition."""
+    found: dict[str, list[PassingPoll]] = {}
+    positions = Positions()
+    for place, event in enumerate(case.history.events):
+        if not isinstance(event, Polled):
+            positions.take(event)
+            continue
+        for span in spans_of(event):
+            name = span.partition
+            passing = PassingPoll(event, span, positions.at(event.client, name), case.deleted_below(name, place))
+            found.setdefault(name, []).append(passing)
+            positions.polled(event, span)
+    return found

@@ -14,6 +14,7 @@ from attrs import define, evolve, field, frozen
 
 from harness.checkers.broken import Broken
 from harness.checkers.records.case import Case, GroupCall, proof
+from harness.checkers.records.groups import Commit
 from harness.checkers.records.history import (
     NO_GENERATION,
     NOWHERE,
@@ -34,6 +35,7 @@ ONWARDS: Final = "a group's position does not decrease"
 
 Part = tuple[str, str]
 """A partition of a group, as (group, partition)."""
+_UNASSIGNED: Final = Assigned(0, 0)
 
 
 def owned(case: Case) -> Iterator[Broken]:
@@ -66,17 +68,10 @@ def _only(event: Assigned, partition: str) -> Assigned:
 
 
 @frozen
-class Commit:
+class OwnedCommit(Commit):
     """A commit by a member that owns the partition at that time."""
 
-    asked: GroupCall
-    offset: int
     given: Assigned
-
-    @property
-    def call(self) -> Committing:
-        assert isinstance(self.asked.call, Committing)
-        return self.asked.call
 
     def evidence(self, partition: str) -> tuple[Event, ...]:
         return _only(self.given, partition), evolve(self.call, places=(Place(partition, self.offset),))
@@ -88,7 +83,7 @@ class MemberEvents:
 
     begins: list[tuple[int, Assigned]] = field(factory=list)
     """The offsets at which members began."""
-    commits: list[Commit] = field(factory=list)
+    commits: list[OwnedCommit] = field(factory=list)
     read: dict[int, int] = field(factory=dict)
     """The index of the first poll that returned each offset to a member, by offset."""
     moved: bool = False
@@ -96,49 +91,36 @@ class MemberEvents:
 
 
 def _shared(case: Case) -> dict[Part, MemberEvents]:
-    calls = {asked.place: asked for asked in case.groups}
+    calls = {asked.place: asked for asked in case.commits}
     given: dict[int, Assigned] = {}
     found: dict[Part, MemberEvents] = {}
+
+    def part(its: Assigned, partition: str) -> MemberEvents:
+        return found.setdefault((its.group, partition), MemberEvents())
+
     for place, event in enumerate(case.history.events):
+        its = given.get(event.client, _UNASSIGNED)
         match event:
             case Assigned():
                 given[event.client] = event
                 for partition, offset in event.begins if event.group else ():
                     if offset != NOWHERE:
-                        found.setdefault((event.group, partition), MemberEvents()).begins.append((offset, event))
+                        part(event, partition).begins.append((offset, event))
             case Ended():
                 given.pop(event.client, None)
-            case Sought() | Polled() | Committing():
-                its = given.get(event.client)
-                if its is not None and its.group:
-                    _add(found, its, event, calls.get(place), place)
+            case Sought() if its.group:
+                part(its, event.partition).moved = True
+            case Polled() if its.group:
+                for record in event.records:
+                    part(its, record.partition).read.setdefault(record.offset, place)
+            case Committing() if its.group:
+                asked, has = calls[place], _partitions(its)
+                for partition, offset in event.places if event.group == its.group else ():
+                    if partition in has and not isinstance(asked.answer, Failed):
+                        part(its, partition).commits.append(OwnedCommit(asked, offset, its))
             case _:
                 pass
-    return found
-
-
-def _add(
-    found: dict[Part, MemberEvents],
-    its: Assigned,
-    event: Sought | Polled | Committing,
-    asked: GroupCall | None,
-    place: int,
-) -> None:
-    def part(partition: str) -> MemberEvents:
-        return found.setdefault((its.group, partition), MemberEvents())
-
-    match event:
-        case Sought():
-            part(event.partition).moved = True
-        case Polled():
-            for record in event.records:
-                part(record.partition).read.setdefault(record.offset, place)
-        case Committing():
-            assert asked is not None
-            has = _partitions(its)
-            for partition, offset in event.places if event.group == its.group else ():
-                if partition in has and not isinstance(asked.answer, Failed):
-                    part(partition).commits.append(Commit(asked, offset, its))
+    return {key: events for key, events in found.items() if not events.moved}
 
 
 # -- skipped records -----------------------------------------------------------------------------------
@@ -146,13 +128,12 @@ def _add(
 
 def passed(case: Case) -> Iterator[Broken]:
     for (group, partition), shared in _shared(case).items():
-        if not shared.moved:
-            yield from _passed(case, group, partition, shared)
+        yield from _passed(case, group, partition, shared)
 
 
 def _passed(case: Case, group: str, partition: str, shared: MemberEvents) -> Iterator[Broken]:
     """Check each record once, before the first commit of a larger offset."""
-    earliest: list[Commit] = []
+    earliest: list[OwnedCommit] = []
     for commit in shared.commits:
         if not earliest or commit.offset > earliest[-1].offset:
             earliest.append(commit)
@@ -179,17 +160,16 @@ def _passed(case: Case, group: str, partition: str, shared: MemberEvents) -> Ite
 
 def onwards(case: Case) -> Iterator[Broken]:
     for (group, partition), shared in _shared(case).items():
-        if not shared.moved:
-            yield from _onwards(case, group, partition, shared.commits)
+        yield from _onwards(case, group, partition, shared.commits)
 
 
-def _onwards(case: Case, group: str, partition: str, commits: list[Commit]) -> Iterator[Broken]:
-    done = [each for each in commits if isinstance(each.asked.answer, Committed)]
-    highest: Commit | None = None
+def _onwards(case: Case, group: str, partition: str, commits: list[OwnedCommit]) -> Iterator[Broken]:
+    done = [each for each in commits if each.done is not None]
+    highest: OwnedCommit | None = None
     for commit in done:
         before = highest
         if before is not None and commit.offset < before.offset and before.asked.answered < commit.asked.place:
-            if not any(_explains(other, group, partition, before, commit) for other in case.groups):
+            if not any(_explains(other, group, partition, before, commit) for other in case.commits):
                 what = (
                     f"client {commit.call.client} commits {commit.offset} in {partition} for group {group} at "
                     f"{commit.call.at}, but client {before.call.client} had committed {before.offset} at "
@@ -204,10 +184,12 @@ def _onwards(case: Case, group: str, partition: str, commits: list[Commit]) -> I
             highest = commit
 
 
-def _explains(other: GroupCall, group: str, partition: str, before: Commit, after: Commit) -> bool:
+def _explains(
+    other: GroupCall[Committing, Committed], group: str, partition: str, before: Commit, after: Commit
+) -> bool:
     """Return whether this commit of a lower offset may have taken effect in between, so that the decrease is legal."""
     call = other.call
-    if not isinstance(call, Committing) or call.group != group or other in (before.asked, after.asked):
+    if call.group != group or other in (before.asked, after.asked):
         return False
     if isinstance(other.answer, Failed) or other.place > after.asked.place:
         return False

@@ -124,7 +124,6 @@ NONE: Final = Known(NOWHERE, Polled(-1, 0, -1))
 class _Watermarks:
     """The largest known offset of each partition over time, and of each client's own acknowledged writes."""
 
-    case: Case
     highest: dict[str, list[Known]] = field(factory=dict)
     """The successive largest known offsets, by partition."""
     own: dict[tuple[int, str], Known] = field(factory=dict)
@@ -142,7 +141,7 @@ class _Watermarks:
 
 def behind(case: Case) -> Iterator[Broken]:
     """Check both invariants about records that were known before a send."""
-    marks = _Watermarks(case)
+    marks = _Watermarks()
     sends = {write.sent.call: write for write in case.writes.values()}
     for event in case.history.events:
         match event:
