@@ -8,7 +8,6 @@ from pathlib import Path
 from attrs import asdict
 
 from harness.checkers import records
-from harness.checkers.linear import HistoryError as BadOperations
 from harness.checkers.linear import Illegal, Legal, Unknown
 from harness.checkers.linear.decide import BUDGET
 from harness.checkers.records.as_json import is_of_brokers
@@ -58,7 +57,7 @@ def _check_store(arguments: Arguments, text: str) -> int:
     history = _read(arguments.file, text)
     try:
         verdict = judge(history, arguments.budget)
-    except BadOperations as error:  # contradictory times, or two calls with one number
+    except HistoryError as error:  # contradictory times, or two calls with one number
         raise Misused(f"{arguments.file}: {error}") from error
     if arguments.json:
         print(json.dumps(as_json(verdict)))

@@ -82,7 +82,7 @@ def as_clients_saw_it(rows: Iterable[Row], budget: Budget) -> Verdict:
     given: list[Any] = [{"run": str(row["seed"]), **row} for row in rows]
     try:
         verdict = store.judge(from_rows(given), budget)
-    except (HistoryError, linear.HistoryError) as error:
+    except HistoryError as error:
         return Verdict("unknown", None, f"invalid history rows: {error}", 0)
     steps = verdict.store.calls + verdict.store.changes
     match verdict.linear:

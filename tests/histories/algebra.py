@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Final
 
@@ -19,6 +19,7 @@ from harness.checkers.linear import (
 )
 from harness.checkers.linear.history import Value
 from harness.checkers.linear.models import CasRegisters, Counters, Queues, Registers, Store
+from harness.checkers.linear.verify import brute
 
 Modelled = Callable[[Iterable[Operation]], Model]
 Action = Callable[[], object]
@@ -168,6 +169,15 @@ def _or_refused(action: Action) -> object:
         return action()
     except (HistoryError, AssertionError) as error:
         return repr(error)
+
+
+def not_minimal(model: Model, core: Sequence[Operation]) -> Operation | None:
+    """Return an operation that could be dropped from the core without making it legal, or None."""
+    for op in core:
+        rest = [other for other in core if other is not op]
+        if model.removable(op, rest) and not brute(rest, model):
+            return op
+    return None
 
 
 def decided(history: History, modelled: Modelled, budget: int = 20_000, core_steps: int = 20_000) -> object:

@@ -21,7 +21,7 @@ from harness.checkers.linear import (
 )
 from harness.checkers.linear.history import Value
 from harness.checkers.linear.models import Keyed, Registers, State
-from tests.histories.algebra import Action, Modelled, always, decided
+from tests.histories.algebra import Action, Modelled, always, decided, not_minimal
 from tests.histories.operations import without_zxids
 
 
@@ -68,7 +68,7 @@ def all_orders(history: History, modelled: Modelled) -> object:
     model, ops = modelled(history.operations), history.operations
     orders = list(permutations([op.id for op in ops]))
     wrong = [verify.wrong_with_order(history, model, order) for order in orders]
-    return wrong, verify.brute(ops, model), verify.not_minimal(model, ops)
+    return wrong, verify.brute(ops, model), not_minimal(model, ops)
 
 
 def zoned(history: History) -> Action:

@@ -20,7 +20,7 @@ from harness.checkers.linear import (
 from harness.checkers.linear.models import Registers
 from harness.checkers.linear.wgl import Answer, Search
 from tests.histories import registers
-from tests.histories.algebra import PATHS, Action, Modelled, always, decided, nodes, refusals, walked
+from tests.histories.algebra import PATHS, Action, Modelled, always, decided, nodes, not_minimal, refusals, walked
 from tests.histories.operations import KINDS, corrupt, true_history, without_zxids
 
 BUDGETS: Final = (1, 2, 3, 5, 8, 13, 30, 100)
@@ -62,7 +62,7 @@ def verified(seed: int) -> object:
         cut = [evolve(op, ret=None, result=UNKNOWN) for op in ops]
         longer = [evolve(op, ret=(op.ret or 0) + 1, result=op.value) for op in ops]
         results += [verify.wrong_with_core(history, model, each) for each in (ops, cut, longer)]
-        results += [verify.not_minimal(model, ops), verify.brute(ops, model)]
+        results += [not_minimal(model, ops), verify.brute(ops, model)]
     return results
 
 

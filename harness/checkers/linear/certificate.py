@@ -7,22 +7,16 @@ that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from attrs import frozen
 
 from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.models import Model, State
+from harness.checkers.linear.verdict import Legal
 
 STATES_MAX: Final = 1_000
 """The limit of states in a replay, for models with several next states. With more, the order is not certified."""
-
-
-@frozen
-class Certified:
-    order: tuple[int, ...]
-    steps: int
 
 
 @frozen
@@ -36,7 +30,7 @@ def certifiable(history: History) -> bool:
     return all(op.zxid is not None for op in history.operations if op.known)
 
 
-def certify(history: History, model: Model) -> Certified | Refused:
+def certify(history: History, model: Model) -> Legal | Refused:
     """Replay the operations in the order of their zxids.
 
     An operation without a reply takes part if its zxid is known from elsewhere; otherwise it had no effect.
@@ -55,7 +49,7 @@ def certify(history: History, model: Model) -> Certified | Refused:
     return _replay([row[4] for row in rows], model)
 
 
-def _replay(ordered: list[Operation], model: Model) -> Certified | Refused:
+def _replay(ordered: list[Operation], model: Model) -> Legal | Refused:
     states: tuple[State, ...] = (model.initial(),)
     latest: Operation | None = None
     writer: Operation | None = None
@@ -69,12 +63,8 @@ def _replay(ordered: list[Operation], model: Model) -> Certified | Refused:
             return Refused(why, (op, latest), steps)
         if latest is None or op.call > latest.call:
             latest = op
-        states = _distinct(after for state in states for after in model.step(state, op))
+        states = tuple(dict.fromkeys(after for state in states for after in model.step(state, op)))
         if not states or len(states) > STATES_MAX:
             behind = "at the beginning" if writer is None or writer is op else f"after the write #{writer.id}"
             return Refused(f"the result of #{op.id} is impossible {behind}", (op,), steps)
-    return Certified(tuple(op.id for op in ordered), len(ordered))
-
-
-def _distinct(states: Iterable[State]) -> tuple[State, ...]:
-    return tuple(dict.fromkeys(states))
+    return Legal(tuple(op.id for op in ordered), "certificate", len(ordered))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from harness.checkers.linear import certificate, verify, zones
 from harness.checkers.linear.core import minimize
@@ -41,9 +41,9 @@ def check(history: History, model: Model, budget: int = BUDGET, *, core_steps: i
             each = f"all {len(history.operations)} operations, each of which takes a step to replay"
             return Unknown(spent, (each,), notes)
         claim = certificate.certify(history, model)
-        spent += claim.steps
-        if isinstance(claim, certificate.Certified):
-            return proved(Legal(claim.order, "certificate", spent), history, model)
+        if isinstance(claim, Legal):
+            return proved(claim, history, model)
+        spent = claim.steps
         notes = (f"the order of the zxids is not legal: {claim.why}",)
     judged = _judge(parts(history.operations, model), model, budget, spent, notes)
     if isinstance(judged, Illegal):
@@ -104,10 +104,10 @@ def _judge(
         found = by_zones(group, model)
         if found is not None:
             spent += found.steps
-        if isinstance(found, zones.Conflict):
-            return Illegal(found.core, found.why, "zones", spent, False, notes)
-        if isinstance(found, zones.Ordered):
-            orders.append(tuple(op.id for op in found.order))
+        if isinstance(found, Illegal):
+            return evolve(found, steps=spent, notes=notes)
+        if isinstance(found, Legal):
+            orders.append(found.order)
         else:
             waiting.append(_Part(group, Search(_noticed(group, model), model)))
     by = "search" if waiting else "zones"
@@ -131,7 +131,7 @@ def _judge(
     return Legal(_merged(orders, ops), by, spent, notes)
 
 
-def by_zones(operations: Sequence[Operation], model: Model) -> zones.Ordered | zones.Conflict | None:
+def by_zones(operations: Sequence[Operation], model: Model) -> Legal | Illegal | None:
     """Decide by zones. Return None if these are not reads and writes of a register, or its values are not unique."""
     if not isinstance(model, Registers) or any(op.kind not in ("read", "write") for op in operations):
         return None

@@ -13,13 +13,11 @@ from typing import Any, Final, TypeAlias
 import attrs
 from attrs import frozen
 
+from harness.json_lines import HistoryError
+
 VERSION: Final = 1
 DEPTH_MAX: Final = 8
 """The limit of nested tuples in a value. No model needs deeper ones, and they could exhaust the stack of the reader."""
-
-
-class HistoryError(ValueError):
-    """The history is invalid; the message names the place and the mistake."""
 
 
 class Unknown(Enum):

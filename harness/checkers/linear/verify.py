@@ -61,15 +61,6 @@ def _same_or_cut(op: Operation, whole: Operation) -> bool:
     return (op.result, op.ret) == (whole.result, whole.ret) or (op.result is UNKNOWN and op.ret is None)
 
 
-def not_minimal(model: Model, core: Sequence[Operation]) -> Operation | None:
-    """Return an operation that could be dropped from the core without making it legal, or None."""
-    for op in core:
-        rest = [other for other in core if other is not op]
-        if model.removable(op, rest) and not brute(rest, model):
-            return op
-    return None
-
-
 def brute(operations: Sequence[Operation], model: Model) -> bool:
     """Return whether the operations have a legal order, by trying all orders."""
     if len(operations) > BRUTE_OPERATIONS_MAX:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from enum import Enum
 from itertools import pairwise
 from math import inf
+from typing import TypeAlias
 
 from attrs import frozen
 
@@ -27,16 +28,21 @@ class Answer(Enum):
     OPEN = "open"
 
 
+Configuration: TypeAlias = tuple[int, int, int, State]
+"""The placed operations, as (base, window, floating), and the state behind them.
+
+The placed known operations are those before `base` and the bits of `window` from there on. A bit mask of the whole
+history would make the cost of a step proportional to its length.
+"""
+
+
 @frozen
 class _Placed:
-    """One placement, with the state before it, for backtracking."""
+    """One placement, with the configuration before it, for backtracking."""
 
     entry: int
     choice: int
-    state: State
-    base: int
-    window: int
-    floating: int
+    before: Configuration
 
 
 class Search:
@@ -51,14 +57,9 @@ class Search:
         self._ops = [*self._known, *self._floating]
         self._pure = [model.pure(op) for op in self._ops]
         self._link()
-        self._state = model.initial()
-        # The placed known operations are those before `base` and the bits of `window` from there on. A bit mask of the
-        # whole history would make the cost of a step proportional to its length.
-        self._base = 0
-        self._window = 0
-        self._float = 0
+        self._configuration: Configuration = (0, 0, 0, model.initial())
         self._stack: list[_Placed] = []
-        self._seen: set[tuple[int, int, int, State]] = set()
+        self._seen: set[Configuration] = set()
         self._left = len(self._known)
         self._entry = self._next[self._head]
         self._choice = 0
@@ -126,9 +127,9 @@ class Search:
         """Place an operation. Return True if it is placed, False if all its next configurations have failed before, and
         None if the model does not accept it."""
         op = self._ops[number]
-        states = self._model.step(self._state, op)
+        states = self._model.step(self._configuration[3], op)
         for at in range(choice, len(states)):
-            base, window, floating = self._base, self._window, self._float
+            base, window, floating, _ = self._configuration
             if op.known:
                 window |= 1 << (number - base)
                 while window & 1:
@@ -140,8 +141,8 @@ class Search:
             if key in self._seen:
                 continue
             self._seen.add(key)
-            self._stack.append(_Placed(2 * number, at, self._state, self._base, self._window, self._float))
-            self._state, self._base, self._window, self._float = states[at], base, window, floating
+            self._stack.append(_Placed(2 * number, at, self._configuration))
+            self._configuration = key
             self._left -= op.known
             self._lift(number)
             return True
@@ -152,7 +153,7 @@ class Search:
         while self._stack:
             frame = self._stack.pop()
             number = frame.entry // 2
-            self._state, self._base, self._window, self._float = frame.state, frame.base, frame.window, frame.floating
+            self._configuration = frame.before
             self._left += self._ops[number].known
             self._put_back(number)
             if not self._pure[number]:

@@ -17,21 +17,7 @@ from math import inf
 from attrs import frozen
 
 from harness.checkers.linear.history import UNKNOWN, Operation, Value
-
-
-@frozen
-class Ordered:
-    order: tuple[Operation, ...]
-    steps: int
-
-
-@frozen
-class Conflict:
-    """A few operations that have no legal order."""
-
-    core: tuple[Operation, ...]
-    why: str
-    steps: int
+from harness.checkers.linear.verdict import Illegal, Legal
 
 
 @frozen
@@ -63,7 +49,7 @@ class _Zone:
         return f"the value was {self.value!r} from {since} to {self.last_call:g}"
 
 
-def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Conflict | None:
+def decide(operations: Iterable[Operation], unwritten: Value) -> Legal | Illegal | None:
     """Decide the reads and writes of one register. Return None if a value is written twice, or equals the initial
     one."""
     writes: dict[Value, Operation] = {}
@@ -73,7 +59,7 @@ def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Confl
         steps += 1
         if op.kind == "write":
             if op.result not in (None, UNKNOWN):
-                return Conflict((op,), f"a write cannot return {op.result!r}", steps)
+                return _illegal((op,), f"a write cannot return {op.result!r}", steps)
             if op.value in writes or op.value == unwritten:
                 return None
             writes[op.value] = op
@@ -86,11 +72,11 @@ def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Confl
         write = writes.get(value)
         if write is None:
             if value != unwritten:
-                return Conflict((seen[0],), f"{value!r} was read, but never written", steps)
+                return _illegal((seen[0],), f"{value!r} was read, but never written", steps)
             continue
         early = next((read for read in seen if read.before(write)), None)
         if early is not None:
-            return Conflict((early, write), f"{value!r} was read before it was written", steps)
+            return _illegal((early, write), f"{value!r} was read before it was written", steps)
 
     zones = []
     for value in {**writes, **reads}:
@@ -98,6 +84,10 @@ def decide(operations: Iterable[Operation], unwritten: Value) -> Ordered | Confl
             zones.append(zone)
             steps += 1
     return _arrange(zones, steps)
+
+
+def _illegal(core: tuple[Operation, ...], why: str, steps: int) -> Illegal:
+    return Illegal(core, why, "zones", steps, minimal=False)
 
 
 def _zone(value: Value, write: Operation | None, reads: list[Operation]) -> _Zone | None:
@@ -112,13 +102,13 @@ def _zone(value: Value, write: Operation | None, reads: list[Operation]) -> _Zon
     return _Zone(value, operations, first, last, first.ret, last.call)
 
 
-def _arrange(zones: list[_Zone], steps: int) -> Ordered | Conflict:
+def _arrange(zones: list[_Zone], steps: int) -> Legal | Illegal:
     forward = sorted((zone for zone in zones if zone.forward), key=lambda zone: zone.first_return)
     for one, next_one in pairwise(forward):
         steps += 1
         # Two zones may meet in one instant: the value may change then.
         if next_one.first_return < one.last_call:
-            return Conflict((*one.evidence, *next_one.evidence), f"{one}, and {next_one}", steps)
+            return _illegal((*one.evidence, *next_one.evidence), f"{one}, and {next_one}", steps)
     starts = [zone.first_return for zone in forward]
     placed = [(zone.first_return, True, zone) for zone in forward]
     for zone in zones:
@@ -128,7 +118,7 @@ def _arrange(zones: list[_Zone], steps: int) -> Ordered | Conflict:
         around = bisect_left(starts, zone.last_call) - 1  # the last forward zone that starts strictly before
         # A backward zone that ends after the forward zone fits behind it, and is sorted so by its last call.
         if around >= 0 and zone.first_return < forward[around].last_call:
-            return Conflict((*forward[around].evidence, *zone.evidence), f"{forward[around]}, but {zone}", steps)
+            return _illegal((*forward[around].evidence, *zone.evidence), f"{forward[around]}, but {zone}", steps)
         placed.append((zone.last_call, False, zone))
     placed.sort(key=lambda item: item[:2])
-    return Ordered(tuple(op for _, _, zone in placed for op in zone.operations), steps)
+    return Legal(tuple(op.id for _, _, zone in placed for op in zone.operations), "zones", steps)

@@ -76,6 +76,8 @@ class _Member:
 class _Group:
     """The certain facts about one group in one term of its coordinator."""
 
+    name: str
+    term: int
     generation: int = NO_GENERATION
     leader: str = ""
     listed: set[str] | None = None
@@ -117,7 +119,7 @@ class _Group:
 @frozen
 class _Request:
     group: str
-    term: object
+    term: int
     ask: Ask
     refused: str | None
     """The reason why the request must be refused; None if it need not be."""
@@ -136,7 +138,7 @@ class GroupReplies:
     def __init__(self, broker: int, term_of: Callable[[str], int | None]) -> None:
         self._broker = broker
         self._term_of = term_of
-        self._groups: dict[str, tuple[int, _Group]] = {}
+        self._groups: dict[str, _Group] = {}
         self._requests: dict[Ticket, _Request] = {}
         self.judged: dict[str, int] = {}
         """The number of replies that had to be a success, and of those that had to be a refusal."""
@@ -153,9 +155,7 @@ class GroupReplies:
             refused = self._must_refuse(group, identity, ask)
             granted = identity.member in group.members and group.is_stable(now)
             granted = granted and (isinstance(ask, Join) or identity.generation == group.generation)
-        self._requests[ticket] = _Request(
-            name, self._groups[name][0], ask, refused, granted, group.leader, group.generation
-        )
+        self._requests[ticket] = _Request(name, group.term, ask, refused, granted, group.leader, group.generation)
         match ask:
             case Join():
                 group.disturbed = True
@@ -175,69 +175,55 @@ class GroupReplies:
                 group.disturbed = True
             case _:
                 pass
-        self._overdue(name, group, now)
+        self._overdue(group, now)
 
     def ticked(self, now: int) -> None:
         """Remove the members whose session has certainly expired."""
-        for name, (term, group) in self._groups.items():
-            if self._term_of(name) != term:
+        for name, group in self._groups.items():
+            if self._term_of(name) != group.term:
                 continue
             for ident, member in list(group.members.items()):
                 if not member.pending and now >= member.renewed_max + member.session_ms and not group.static:
                     group.disturbed = True
                     group.former.add(ident)
                     del group.members[ident]
-            self._overdue(name, group, now)
+            self._overdue(group, now)
 
     def removed(self, name: str) -> None:
         """Forget a group that the coordinator has removed, because it was empty and its offsets were old. Its name may
         be used again, with generations from 1 on. A group with a member must not be removed, so it is remembered."""
-        term, group = self._groups.get(name, (None, None))
-        if term is not None and group is not None and not group.members:
-            self._groups[name] = term, _Group(former=group.former, static=group.static)
+        group = self._groups.get(name)
+        if group is not None and not group.members:
+            self._groups[name] = _Group(name, group.term, former=group.former, static=group.static)
 
     # -- replies -----------------------------------------------------------------------------------------------
 
     def answered(self, ticket: Ticket, reply: Reply, now: int) -> None:
         request = self._requests.pop(ticket, None)
-        if request is None:
+        group = None if request is None else self._groups.get(request.group)
+        if request is None or group is None or self._term_of(request.group) != request.term:
             return
-        found = self._groups.get(request.group)
-        if found is None or self._term_of(request.group) != request.term:
-            return
-        group = found[1]
         match request.ask, reply:
             case Join() as join, Joined():
                 group.joining.pop(ticket, None)
                 self._ends(group, join.identity, now)
                 self._judge(request, group, join.identity, reply.error)
-                if (
-                    request.granted
-                    and join.identity.member == request.leader
-                    and reply.generation == request.generation
-                ):
-                    self._violated(
-                        LEADER,
-                        request.group,
-                        f"the join of leader {request.leader} returns its generation {request.generation} again",
-                    )
+                by_leader = request.granted and join.identity.member == request.leader
+                if by_leader and reply.generation == request.generation:
+                    what = f"the join of leader {request.leader} returns its generation {request.generation} again"
+                    self._violated(LEADER, group, what)
                 if reply.error is E.NONE and not group.static:
-                    self._joined(request.group, group, join, reply, now)
+                    self._joined(group, join, reply, now)
             case Sync(identity), Synced():
                 self._ends(group, identity, now)
                 self._judge(request, group, identity, reply.error)
                 if reply.error is E.NONE and not group.static:
-                    self._synced(request.group, group, identity, reply, now)
+                    self._synced(group, identity, reply, now)
             case Heartbeat(identity), HeartbeatAnswered(error):
                 self._judge(request, group, identity, error)
-                if (
-                    error is E.NONE
-                    and not group.static
-                    and any(j.identity.instance is None for j, _ in group.joining.values())
-                ):
-                    self._violated(
-                        REBALANCE, request.group, f"the heartbeat of {identity.member} succeeds while joins wait"
-                    )
+                waiting = not group.static and any(j.identity.instance is None for j, _ in group.joining.values())
+                if waiting and error is E.NONE:
+                    self._violated(REBALANCE, group, f"the heartbeat of {identity.member} succeeds while joins wait")
                 if error is not E.NONE:
                     group.disturbed = True
                 elif (member := group.members.get(identity.member)) is not None:
@@ -249,7 +235,7 @@ class GroupReplies:
             case Leave(), MembersLeft(E.NONE, each):
                 for leaver, error in each:
                     if error is E.NONE and leaver.member in group.former:
-                        self._violated(FORMER, request.group, f"{leaver.member} leaves a second time")
+                        self._violated(FORMER, group, f"{leaver.member} leaves a second time")
                     if error is E.NONE and leaver.member:
                         group.former.add(leaver.member)
                         group.members.pop(leaver.member, None)
@@ -264,9 +250,9 @@ class GroupReplies:
         if term is None:
             self._groups.pop(name, None)
             return None
-        if name not in self._groups or self._groups[name][0] != term:
-            self._groups[name] = term, _Group()
-        return self._groups[name][1]
+        if name not in self._groups or self._groups[name].term != term:
+            self._groups[name] = _Group(name, term)
+        return self._groups[name]
 
     def _must_refuse(self, group: _Group, identity: GroupIdentity, ask: Ask) -> str | None:
         if identity.member in group.former:
@@ -280,22 +266,21 @@ class GroupReplies:
     def _judge(self, request: _Request, group: _Group, identity: GroupIdentity, error: E) -> None:
         # A member that joins again supersedes its earlier join, which then gets REBALANCE_IN_PROGRESS.
         superseded = {E.REBALANCE_IN_PROGRESS} if isinstance(request.ask, Join) else set()
-        what = (
-            f"{type(request.ask).__name__} of {identity.member} in generation {identity.generation} gets {error.name}"
-        )
+        kind = type(request.ask).__name__
+        what = f"{kind} of {identity.member} in generation {identity.generation} gets {error.name}"
         if request.refused is not None and error is E.NONE:
-            self._violated(FORMER, request.group, f"{what}, although {request.refused}")
+            self._violated(FORMER, group, f"{what}, although {request.refused}")
         elif request.granted and error in REFUSALS - superseded and identity.member not in group.former:
-            self._violated(MEMBER, request.group, f"{what}, although generation {group.generation} is stable")
+            self._violated(MEMBER, group, f"{what}, although generation {group.generation} is stable")
         for word, counts in (("refused", request.refused is not None), ("granted", request.granted)):
             if counts:
                 self.judged[word] = self.judged.get(word, 0) + 1
 
-    def _joined(self, name: str, group: _Group, ask: Join, reply: Joined, now: int) -> None:
+    def _joined(self, group: _Group, ask: Join, reply: Joined, now: int) -> None:
         if ask.identity.member not in ("", reply.member):
-            self._violated(JOINED, name, f"{ask.identity.member} receives the member id {reply.member}")
+            self._violated(JOINED, group, f"{ask.identity.member} receives the member id {reply.member}")
         if reply.generation < group.generation:
-            self._violated(GENERATION, name, f"generation {reply.generation} follows generation {group.generation}")
+            self._violated(GENERATION, group, f"generation {reply.generation} follows generation {group.generation}")
         if reply.generation > group.generation:
             group.is_followed = group.generation != NO_GENERATION
             group.generation, group.leader, group.protocol = reply.generation, reply.leader, reply.protocol
@@ -303,22 +288,21 @@ class GroupReplies:
             group.disturbed = False
         elif (reply.leader, reply.protocol) != (group.leader, group.protocol):
             what = f"has leader {reply.leader} with {reply.protocol}, and leader {group.leader} with {group.protocol}"
-            self._violated(GENERATION, name, f"generation {reply.generation} {what}")
+            self._violated(GENERATION, group, f"generation {reply.generation} {what}")
         if reply.leader == reply.member:
             group.listed = {each.member for each in reply.members}
             strangers = group.listed - group.has_requested - set(group.members)
             if strangers and group.is_followed and "" not in group.has_requested:
-                self._violated(
-                    JOINED, name, f"generation {reply.generation} has {sorted(strangers)}, which did not join"
-                )
+                what = f"generation {reply.generation} has {sorted(strangers)}, which did not join"
+                self._violated(JOINED, group, what)
             if reply.member not in group.listed:
-                self._violated(JOINED, name, f"generation {reply.generation} lacks its leader {reply.member}")
+                self._violated(JOINED, group, f"generation {reply.generation} lacks its leader {reply.member}")
         elif reply.members:
-            self._violated(JOINED, name, f"{reply.member} is not the leader, but receives the members")
+            self._violated(JOINED, group, f"{reply.member} is not the leader, but receives the members")
         member = group.members.setdefault(reply.member, _Member(ask.session_timeout_ms, now, now))
         member.session_ms = ask.session_timeout_ms
 
-    def _synced(self, name: str, group: _Group, identity: GroupIdentity, reply: Synced, now: int) -> None:
+    def _synced(self, group: _Group, identity: GroupIdentity, reply: Synced, now: int) -> None:
         member = group.members.get(identity.member)
         if member is None or identity.generation != group.generation:
             return
@@ -327,7 +311,7 @@ class GroupReplies:
         sent = group.assignments
         if sent is not None and reply.assignment != (given := sent.get(identity.member, b"")):
             what = f"{identity.member} receives {reply.assignment!r} in generation {identity.generation}"
-            self._violated(ASSIGNMENT, name, f"{what}, but leader {group.leader} sent {given!r}")
+            self._violated(ASSIGNMENT, group, f"{what}, but leader {group.leader} sent {given!r}")
 
     def _begins(self, group: _Group, identity: GroupIdentity) -> None:
         if (member := group.members.get(identity.member)) is not None:
@@ -338,20 +322,17 @@ class GroupReplies:
             member.pending = max(member.pending - 1, 0)
             member.renewed_max = now
 
-    def _overdue(self, name: str, group: _Group, now: int) -> None:
+    def _overdue(self, group: _Group, now: int) -> None:
         if not group.joining or group.static:
             return
         longest = max(join.rebalance_timeout_ms for join, _ in group.joining.values())
         for join, since in group.joining.values():
             if now - since > 2 * longest + SLACK_MS:
-                self._violated(
-                    IN_TIME,
-                    name,
-                    f"the join of {join.identity.member or join.client_id} has waited for {now - since} ms",
-                )
+                name = join.identity.member or join.client_id
+                self._violated(IN_TIME, group, f"the join of {name} has waited for {now - since} ms")
 
-    def _violated(self, invariant: str, group: str, what: str) -> None:
-        raise Violation(invariant, f"broker {self._broker} answers for group {group}: {what}")
+    def _violated(self, invariant: str, group: _Group, what: str) -> None:
+        raise Violation(invariant, f"broker {self._broker} answers for group {group.name}: {what}")
 
 
 def _group_of(ask: Ask) -> str | None:

@@ -166,30 +166,19 @@ class Producers:
         expected = model.expects(sent)
 
         def judged(results: list[Produced]) -> None:
-            self._judge(broker, where, sent, expected, start, results)
+            [result] = results
+            refused = result.error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
+            if expected is not None and (refused or not result.error):
+                offset = result.base_offset
+                right = result.error == expected.error and (refused or offset == expected.offset)
+                if not right and not (expected.older and not refused and offset < start):
+                    wanted = expected.error.name if expected.error else f"offset {expected.offset}"
+                    text = f"answers {sent} with {result.error.name} and offset {offset}, not with {wanted}"
+                    raise Violation(REPLIES, f"{where}: broker {broker.id} {text}")
+            if refused:
+                self._refused.add(sent.producer)
 
         return judged
-
-    def _judge(
-        self,
-        broker: Broker,
-        where: TopicPartition,
-        sent: Sent,
-        expected: Expected | None,
-        start: int,
-        results: list[Produced],
-    ) -> None:
-        [result] = results
-        refused = result.error in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
-        if expected is not None and (refused or not result.error):
-            offset = result.base_offset
-            right = result.error == expected.error and (refused or offset == expected.offset)
-            if not right and not (expected.older and not refused and offset < start):
-                wanted = expected.error.name if expected.error else f"offset {expected.offset}"
-                text = f"answers {sent} with {result.error.name} and offset {offset}, not with {wanted}"
-                raise Violation(REPLIES, f"{where}: broker {broker.id} {text}")
-        if refused:
-            self._refused.add(sent.producer)
 
     def committed(self, key: Key, committed: list[Record], since: int, start: int) -> None:
         """Check the records that were committed from offset `since` on, by a leader whose log begins at `start`.

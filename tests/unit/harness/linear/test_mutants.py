@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.checkers.linear import certificate, core, decide, models, wgl, zones
+from harness.checkers.linear import Legal, certificate, core, decide, models, wgl, zones
 from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.verify import brute, wrong_with_order
 from tests.histories.operations import KINDS, corrupt, true_history
@@ -71,7 +71,7 @@ def wrong_zones(scope: dict[str, Any], kind: str, history: History) -> bool:
         ordered = hasattr(found, "order")
         if ordered != brute(part, model):
             return True
-        if ordered and wrong_with_order(History(part), model, [op.id for op in found.order]) is not None:
+        if ordered and wrong_with_order(History(part), model, found.order) is not None:
             return True
         if not ordered and brute(found.core, model):
             return True
@@ -84,7 +84,7 @@ def wrong_certificate(scope: dict[str, Any], kind: str, history: History) -> boo
     found = scope["certify"](history, model)
     if hasattr(found, "order"):
         return wrong_with_order(history, model, found.order) is not None
-    return isinstance(certificate.certify(history, model), certificate.Certified)
+    return isinstance(certificate.certify(history, model), Legal)
 
 
 MUTANTS: list[tuple[Any, ModuleType, str, str, str]] = [
