@@ -18,9 +18,8 @@ FOLLOWS: Final = "each transaction follows from the state before it"
 
 
 def possible(case: Case) -> Iterator[Broken]:
-    for problem in case.replay.problems:
-        change = problem.change
-        what = f"the change of zxid {change.zxid:#x}, part {change.part}, is impossible: {problem.what}"
+    for change, problem in case.replay.problems:
+        what = f"the change of zxid {change.zxid:#x}, part {change.part}, is impossible: {problem}"
         yield by_change(FOLLOWS, change, what)
 
 

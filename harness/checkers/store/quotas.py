@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from harness.checkers.broken import Broken
 from harness.checkers.store.case import Call, Case, by_call, parts_of
@@ -34,23 +34,56 @@ def numbers(data: bytes) -> dict[str, int]:
     return {key: int(value) for key, value in _PAIR.findall(data.decode("utf-8", "replace"))}
 
 
+Counted: TypeAlias = tuple[int, int]
+"""The numbers of nodes and bytes."""
+
+
 class Quotas:
     """The limited subtrees and their contents at each zxid."""
 
     def __init__(self, changes: tuple[Change, ...]) -> None:
         self._made: dict[str, list[tuple[int, bytes | None]]] = {}
         """The writes below `BELOW`, by path, each with its zxid. None: a deletion."""
-        self.limited: dict[str, None] = {}
-        """All subtrees that have ever had a limit."""
-        self._statistics = _statistics(changes)
+        self.limited: dict[str, bool] = {}
+        """All subtrees that have ever had a limit: true if they have it now."""
+        self._sizes: dict[str, int] = {}
+        self._statistics: dict[str, list[tuple[int, Counted | None]]] = {}
+        """The statistics of each path that ever had any, with the zxids at which they changed."""
         for change in changes:
-            if not change.path.startswith(f"{BELOW}/") or change.kind not in ("create", "set", "delete"):
+            for gone in change.gone:
+                if gone in self._sizes:
+                    self._count(change.zxid, gone, -1, -self._sizes.pop(gone))
+            if change.kind not in ("create", "set", "delete"):
                 continue
-            data = None if change.kind == "delete" else change.data or b""
-            self._made.setdefault(change.path, []).append((change.zxid, data))
-            path, _, name = change.path.removeprefix(BELOW).rpartition("/")
-            if name == LIMITS:
-                self.limited[path] = None
+            if change.path.startswith(f"{BELOW}/"):
+                self._change_quota(change)
+            elif change.kind == "delete":
+                self._count(change.zxid, change.path, -1, -self._sizes.pop(change.path, 0))
+            else:
+                size, created = len(change.data or b""), change.kind == "create"
+                before = 0 if created else self._sizes.get(change.path, 0)
+                self._sizes[change.path] = size
+                self._count(change.zxid, change.path, int(created), size - before)
+
+    def _count(self, zxid: int, path: str, nodes: int, size: int) -> None:
+        while not self.limited.get(path):
+            if path == parent_of(path):
+                return
+            path = parent_of(path)
+        before = self._statistics.get(path, [(0, None)])[-1][1]
+        if path != "/" and before is not None:
+            self._statistics[path].append((zxid, (before[0] + nodes, before[1] + size)))
+
+    def _change_quota(self, change: Change) -> None:
+        data = None if change.kind == "delete" else change.data or b""
+        self._made.setdefault(change.path, []).append((change.zxid, data))
+        path, _, name = change.path.removeprefix(BELOW).rpartition("/")
+        if name == LIMITS:
+            self.limited[path] = change.kind == "create" or (change.kind == "set" and self.limited.get(path, False))
+        elif name == STATS:
+            inside = [size for each, size in self._sizes.items() if each == path or each.startswith(f"{path}/")]
+            now = (len(inside), sum(inside)) if change.kind == "create" else None
+            self._statistics.setdefault(path, []).append((change.zxid, now))
 
     def _writes_of(self, path: str, zxid: int) -> list[tuple[int, bytes]]:
         """Return the writes of the node that exists at `zxid`, its creation first; none if it does not exist."""
@@ -69,7 +102,7 @@ class Quotas:
             path = parent_of(path)
         return None
 
-    def used(self, path: str, zxid: int) -> tuple[int, int] | None:
+    def used(self, path: str, zxid: int) -> Counted | None:
         """Return the counted nodes and bytes at this zxid, or None if a client has written the statistics."""
         found = None
         for at, counted in self._statistics.get(path, ()):
@@ -94,59 +127,6 @@ class Quotas:
             if limit is not None and more and 0 <= limit < there + more:
                 return f"{limited} has {key} {limit}, and {there} + {more} exceed it"
         return ""
-
-
-Counted = tuple[int, int]
-
-
-def _statistics(changes: tuple[Change, ...]) -> dict[str, list[tuple[int, Counted | None]]]:
-    """Return the statistics of each path that ever had any, with the zxids at which they changed."""
-    sizes: dict[str, int] = {}
-    limited: set[str] = set()
-    counted: dict[str, Counted | None] = {}
-    made: dict[str, list[tuple[int, Counted | None]]] = {}
-
-    def note(zxid: int, path: str, now: Counted | None) -> None:
-        counted[path] = now
-        made.setdefault(path, []).append((zxid, now))
-
-    def count(zxid: int, path: str, nodes: int, size: int) -> None:
-        while path not in limited:
-            if path == parent_of(path):
-                return
-            path = parent_of(path)
-        if path != "/" and (before := counted.get(path)) is not None:
-            note(zxid, path, (before[0] + nodes, before[1] + size))
-
-    def change_quota(change: Change) -> None:
-        path, _, name = change.path.removeprefix(BELOW).rpartition("/")
-        if name == LIMITS and change.kind == "create":
-            limited.add(path)
-        elif name == LIMITS and change.kind == "delete":
-            limited.discard(path)
-        elif name == STATS and change.kind == "create":
-            inside = [size for each, size in sizes.items() if each == path or each.startswith(f"{path}/")]
-            note(change.zxid, path, (len(inside), sum(inside)))
-        elif name == STATS:
-            note(change.zxid, path, None)
-
-    for change in changes:
-        for gone in change.gone:
-            if gone in sizes:
-                count(change.zxid, gone, -1, -sizes.pop(gone))
-        if change.kind not in ("create", "set", "delete"):
-            continue
-        if change.path.startswith(f"{BELOW}/"):
-            change_quota(change)
-        elif change.kind == "delete":
-            count(change.zxid, change.path, -1, -sizes.pop(change.path, 0))
-        else:
-            size = len(change.data or b"")
-            created = change.kind == "create"
-            before = 0 if created else sizes.get(change.path, 0)
-            sizes[change.path] = size
-            count(change.zxid, change.path, int(created), size - before)
-    return made
 
 
 def check(case: Case, prepared: Mapping[int, int] | None = None) -> Iterator[Broken]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import groupby
 
 from attrs import frozen
 
-from harness.checkers.store.model import EMPTY, Lookup, Moment, Node
+from harness.checkers.store.model import EMPTY, Moment, Node
 from harness.history import Change
 
 
@@ -30,17 +29,10 @@ class Group:
         return tuple(change for change in self.changes if change.kind in ("create", "set", "delete", "setacl"))
 
 
-@frozen
-class Problem:
-    """A change that is impossible after the changes before it."""
-
-    change: Change
-    what: str
-
-
 class Replay:
     def __init__(self, changes: tuple[Change, ...]) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[tuple[Change, str]] = []
+        """The changes that are impossible after those before them, each with the reason."""
         self.groups: dict[int, Group] = {}
         self.after: dict[tuple[int, int], Node | None] = {}
         """The node that each change created or set, as it was right afterwards, by zxid and index in a multi."""
@@ -54,7 +46,7 @@ class Replay:
             together = tuple(made)
             group = Group(zxid, together[0].session, together)
             if zxid <= last:
-                self.problems.append(Problem(group.changes[0], f"it follows zxid {last:#x}"))
+                self.problems.append((group.changes[0], f"it follows zxid {last:#x}"))
             last = max(last, zxid)
             self.groups[zxid] = group
             self._apply(group)
@@ -66,7 +58,7 @@ class Replay:
         for change in group.changes:
             wrong = moment.apply(change)
             if wrong:
-                self.problems.append(Problem(change, wrong))
+                self.problems.append((change, wrong))
             node = moment.get(change.path) if change.path else None
             self.after[group.zxid, change.part] = node
             if len(group.changes) > 1:
@@ -99,11 +91,7 @@ class Replay:
 
     def before(self, zxid: int) -> Moment:
         """Return the tree right before this transaction."""
-        lookup: Lookup = partial(self._node_at, zxid - 1)
-        return Moment(lookup)
-
-    def _node_at(self, zxid: int, path: str) -> Node | None:
-        return self.node(path, zxid)
+        return Moment(lambda path: self.node(path, zxid - 1))
 
     def between(self, low: int, high: int) -> list[int]:
         """Return the zxids above `low` up to `high`."""

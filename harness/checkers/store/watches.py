@@ -128,7 +128,7 @@ class _Session:
         what = f"the event {fired.event} {fired.path}" + (f" of zxid {fired.zxid:#x}" if fired.zxid > 0 else "")
         if not self._connected:
             return _broken(UNEXPECTED, fired, f"{what} came while the session was not connected", fired.zxid)
-        bound = fired.zxid if fired.zxid > 0 else self._replay.last
+        bound = self._bound(fired)
         before = self._states_before(bound)
         after = self._each(before, bound, lambda state: self._by_event(state, fired))
         if not after:
@@ -178,15 +178,11 @@ class _Session:
 
     def _each(self, states: Sequence[State], bound: int, after: _After) -> list[State]:
         found = [each for state in states for each in after(state)]
-        if self._jumps is None:
-            if not found:  # any server may have jumped; assume a jump only if nothing else explains the event
-                zxids = self._replay.order
-                found = [
-                    each for state in states for one in self._after_jumps(state, zxids, bound) for each in after(one)
-                ]
-        else:
+        if self._jumps is not None:
             zxids = [jump.zxid for jump in self._jumps if jump.server == self._server]
-            found += [each for state in states for one in self._after_jumps(state, zxids, bound) for each in after(one)]
+        else:  # any server may have jumped; assume a jump only if nothing else explains the event
+            zxids = [] if found else self._replay.order
+        found += [each for state in states for one in self._after_jumps(state, zxids, bound) for each in after(one)]
         return list(dict.fromkeys(found))
 
     def _after_jumps(self, state: State, zxids: Iterable[int], bound: int) -> Iterator[State]:
@@ -221,27 +217,32 @@ class _Session:
                 if not state.unordered:
                     return
             return
-        if not state.table:
-            return
-        bound = fired.zxid if fired.zxid > 0 else self._replay.last
-        table = state.table
-        for zxid in self._replay.between(state.zxid, bound):
-            due, table = self._events_at(table, zxid)
-            if due:
-                if fired.zxid in (zxid, 0, NO_ZXID) and due[0][:2] == (fired.event, fired.path):
-                    yield State(zxid, table, due[1:])
-                return
+        zxid, due, table = self._next(state, self._bound(fired))
+        if due and fired.zxid in (zxid, 0, NO_ZXID) and due[0][:2] == (fired.event, fired.path):
+            yield State(zxid, table, due[1:])
 
     def _by_reply(self, state: State, zxid: int) -> Iterator[State]:
         if state.due:
             return
+        _, due, table = self._next(state, zxid)
+        if not due:
+            yield State(max(state.zxid, zxid), table, unordered=state.unordered)
+
+    def _bound(self, fired: WatchFired) -> int:
+        """Return the zxid of the change, or the last one if it is unknown."""
+        return fired.zxid if fired.zxid > 0 else self._replay.last
+
+    def _next(self, state: State, bound: int) -> tuple[int, tuple[Due, ...], Table]:
+        """Return the next transaction up to `bound` that sends events, with them, and the watches that remain.
+
+        If there is none, there are no events.
+        """
         table = state.table
-        if table:
-            for each in self._replay.between(state.zxid, zxid):
-                due, table = self._events_at(table, each)
-                if due:
-                    return
-        yield State(max(state.zxid, zxid), table, unordered=state.unordered)
+        for zxid in self._replay.between(state.zxid, bound) if table else ():
+            due, table = self._events_at(table, zxid)
+            if due:
+                return zxid, due, table
+        return bound, (), table
 
     def _events_at(self, table: Table, zxid: int) -> tuple[tuple[Due, ...], Table]:
         return events_for(table, self._steps_at(zxid), zxid, self._user)
@@ -257,13 +258,9 @@ class _Session:
     def _due(self, states: Iterable[State], bound: int) -> Due | None:
         """Return an event that one of these states must send first, or None."""
         for state in states:
-            if state.due:
-                return state.due[0]
-            table = state.table
-            for zxid in self._replay.between(state.zxid, bound):
-                due, table = self._events_at(table, zxid)
-                if due:
-                    return due[0]
+            due = state.due or self._next(state, bound)[1]
+            if due:
+                return due[0]
         return None
 
     def _repeated(self, fired: WatchFired) -> bool:
@@ -286,8 +283,7 @@ class _Session:
             received_before = any(came[:2] == (fired.event, fired.path) for came in self._received)
             why = "came twice" if received_before else "came, but the client had seen all changes that it can report"
             return _broken(UNEXPECTED, fired, f"{what} {why}", fired.zxid)
-        bound = fired.zxid if fired.zxid > 0 else self._replay.last
-        due = self._due(before, bound)
+        due = self._due(before, self._bound(fired))
         if due is not None and due[:2] != (fired.event, fired.path):
             what = f"{_words(due)} did not come before {what}"
             return _broken(MISSED, fired, what, due[2], *self._changes(due[2]))
