@@ -99,18 +99,8 @@ class MembersBeforeSnapshot(Checker):
 
     invariant = "the membership is durable before a snapshot"
 
-    def __init__(self, ghost: OracleState) -> None:
-        super().__init__(ghost)
-        self._versions: dict[ServerId, Zxid] = {}
-
-    def goes_by(self, server: ServerState, members: Zxid) -> None:
-        self._versions[server.id] = members
-
-    def started(self, server: ServerState, recovered: Recovered) -> None:
-        self._versions[server.id] = NOTHING if recovered.ensemble is None else recovered.ensemble.version
-
     def installed(self, server: ServerState, zxid: Zxid) -> None:
-        there, known = self.ghost.governing.get(zxid), self._versions.get(server.id, NOTHING)
+        there, known = self.ghost.governing.get(zxid), server.members
         if there is not None and known < there.version:
             self.fail(
                 f"server {server.id} installs a snapshot at {show(zxid)}, where membership {show(there.version)} is in"
@@ -127,15 +117,10 @@ class DecidedIsInForce(Checker):
 
     def __init__(self, ghost: OracleState) -> None:
         super().__init__(ghost)
-        self._versions: dict[ServerId, Zxid] = {}
         self._heard: dict[ServerId, Zxid] = {}
         """The newest zxid that each server knows to be committed from its present leader."""
 
-    def goes_by(self, server: ServerState, members: Zxid) -> None:
-        self._versions[server.id] = members
-
     def started(self, server: ServerState, recovered: Recovered) -> None:
-        self._versions[server.id] = NOTHING if recovered.ensemble is None else recovered.ensemble.version
         self._heard.pop(server.id, None)
 
     def role(self, server: ServerState, state: State, epoch: Epoch, leader: ServerId | None, serving: bool) -> None:
@@ -146,7 +131,7 @@ class DecidedIsInForce(Checker):
             self._heard[server.id] = max(zxid, self._heard.get(server.id, NOTHING))
 
     def said_ack(self, server: ServerState, to: ServerId, message: Ack) -> None:
-        heard, known = self._heard.get(server.id, NOTHING), self._versions.get(server.id, NOTHING)
+        heard, known = self._heard.get(server.id, NOTHING), server.members
         there = self.ghost.governing.get(heard)
         if there is not None and known < there.version:
             self.fail(

@@ -14,7 +14,7 @@ from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckEpoch, AckNewLeader, LeaderInfo, NewLeader, Notification, State, UpToDate
 from zab.core.ready import Recovered, Write
-from zab.core.zxid import Epoch, Millis, ServerId, Zxid
+from zab.core.zxid import NOTHING, Epoch, Millis, ServerId, Zxid
 
 
 class Checker:
@@ -37,9 +37,6 @@ class Checker:
     def appended(self, server: ServerState, batch: Batch) -> None: ...
     def truncated(self, server: ServerState, zxid: Zxid) -> None: ...
     def installed(self, server: ServerState, zxid: Zxid) -> None: ...
-    def goes_by(self, server: ServerState, members: Zxid) -> None:
-        """Save the membership of this version as the one in force. The write is not durable yet."""
-
     def remembers(self, server: ServerState, members: Zxid) -> None:
         """Save the membership of this version, and that the server has all its promises (again). Not durable yet."""
 
@@ -137,7 +134,7 @@ class Judge:
         self.checkers = tuple(make(ghost) for make in checkers)
         tell = self._tell
         self.proposed, self.broadcasts = tell(Checker.proposed), tell(Checker.broadcasts)
-        self.goes_by, self.remembers = tell(Checker.goes_by), tell(Checker.remembers)
+        self.remembers = tell(Checker.remembers)
         self.purged, self.stays, self.counts_durable = (
             tell(Checker.purged), tell(Checker.stays), tell(Checker.counts_durable),
         )  # fmt: skip
@@ -196,14 +193,13 @@ class Judge:
 
     def appended(self, sid: ServerId, batch: Batch) -> None:
         server = self.ghost.servers[sid]
-        place = batch, server.tip
         before = self._logged.get(batch.first)
         if before is not None and before[0] is batch and before[1] == server.tip:
             self._appended_again(sid, batch)
         else:
             self._appended(sid, batch)
-            self.ghost.log(*place)
-            self._logged[batch.first] = place
+            self.ghost.log(batch, server.tip)
+            self._logged[batch.first] = batch, server.tip
         server.tip = batch.last
 
     def truncated(self, sid: ServerId, zxid: Zxid) -> None:
@@ -213,6 +209,10 @@ class Judge:
     def installed(self, sid: ServerId, zxid: Zxid) -> None:
         self._installed(sid, zxid)
         self.ghost.servers[sid].tip = zxid
+
+    def goes_by(self, sid: ServerId, members: Zxid) -> None:
+        """Save the membership of this version as the one in force. The write is not durable yet."""
+        self.ghost.servers[sid].members = members
 
     # -- the disk ------------------------------------------------------------------------------------
 
@@ -291,6 +291,7 @@ class Judge:
         server = self.ghost.servers[sid]
         server.tip = server.durable = last
         server.accepted, server.current = recovered.accepted, recovered.current
+        server.members = NOTHING if recovered.ensemble is None else recovered.ensemble.version
         server.went_back, server.up = False, True
 
     def crashed(self, sid: ServerId, unfinished: Sequence[Write] = ()) -> None:

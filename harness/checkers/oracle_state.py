@@ -36,6 +36,8 @@ class ServerState:
     """The ends of histories that were durable here until the script removed them."""
     accepted: Epoch = Epoch(0)
     current: Epoch = Epoch(0)
+    members: Zxid = NOTHING
+    """The version of the membership that was handed to the disk as the one in force."""
     applied: Zxid = NOTHING
     count: int = 0
     """The number of transactions that the machine has applied, which is also its place in the canon."""
