@@ -10,7 +10,7 @@ from typing import Final
 from attrs import frozen
 
 from harness.checkers.controller.facts import BecameController, Fact, Registered
-from harness.history import History
+from harness.history import Change, History
 from kraft_controller.core.names import TopicPartition, Version
 from kraft_controller.core.state import PartitionState, Topic
 from kraft_controller.wire import znodes
@@ -110,20 +110,21 @@ def _writes(history: History) -> Iterator[Written]:
     topics: dict[str, Topic] = {}
     unclean: set[str] = set()
     controller = epoch = 0
+
+    def written(change: Change, kind: str, path: str, data: bytes | None) -> Written:
+        found = STATE.fullmatch(path)
+        topic = found[1] if found else ""
+        return Written(
+            change.zxid, change.session, kind, path, data, change.version, tree.pop(path, None), controller, epoch,
+            topics.get(topic), topic in unclean,
+        )  # fmt: skip
+
     for change in history.changes:
-        for path in change.gone:
-            before = tree.pop(path, None)
-            yield Written(
-                change.zxid, change.session, "delete", path, None, change.version, before, controller, epoch, None
-            )
+        yield from (written(change, "delete", path, None) for path in change.gone)
         if change.kind not in WRITES:
             continue
         path = change.path
-        found = STATE.fullmatch(path)
-        yield Written(
-            change.zxid, change.session, change.kind, path, change.data, change.version, tree.pop(path, None),
-            controller, epoch, topics.get(found[1]) if found else None, found is not None and found[1] in unclean,
-        )  # fmt: skip
+        yield written(change, change.kind, path, change.data)
         if change.kind != "delete":
             tree[path] = change.data
         named = TOPIC.fullmatch(path)

@@ -38,7 +38,7 @@ def unfinished(data: Data) -> str | None:
     for path in data:
         if path.startswith((znodes.DELETE_TOPICS + "/", znodes.ISR_CHANGES + "/", znodes.LOG_DIR_EVENTS + "/")):
             return f"{path} still exists"
-    for topic in _topics(data):
+    for topic in _topics(data).values():
         for number, held in topic.partitions.items():
             where = TopicPartition(topic.name, number)
             if held.moving:
@@ -63,13 +63,8 @@ def apart(data: Data, versions: Mapping[str, int], replicas: Mapping[BrokerId, R
     missing = absent(data, replicas, brokers) or _unlisted(data)
     if missing is not None:
         return missing
-    topics = {topic.name: topic for topic in _topics(data)}
-    states = {where: state for where, (state, _) in expected(data, versions).items()}
-    for broker, known in replicas.items():
-        missing = _unlike(broker, known, topics, states)
-        if missing is not None:
-            return missing
-    return None
+    states = expected(data, versions)
+    return next(filter(None, (_unlike(broker, known, states) for broker, known in replicas.items())), None)
 
 
 def absent(data: Data, there: Container[BrokerId], brokers: int) -> str | None:
@@ -83,7 +78,7 @@ def absent(data: Data, there: Container[BrokerId], brokers: int) -> str | None:
 
 def _unlisted(data: Data) -> str | None:
     """Return the path of a partition state whose topic does not list the partition, or None."""
-    topics = {topic.name: topic for topic in _topics(data)}
+    topics = _topics(data)
     for path in data:
         named = STATE.fullmatch(path)
         if named is not None:
@@ -95,7 +90,7 @@ def _unlisted(data: Data) -> str | None:
 
 def expected(data: Data, versions: Mapping[str, int]) -> dict[TopicPartition, tuple[PartitionState, Assignment]]:
     """Return the state and assignment of every partition, which all brokers must have in the end."""
-    topics = {topic.name: topic for topic in _topics(data)}
+    topics = _topics(data)
     found = {}
     for path, node in data.items():
         named = STATE.fullmatch(path)
@@ -107,10 +102,9 @@ def expected(data: Data, versions: Mapping[str, int]) -> dict[TopicPartition, tu
 
 
 def _unlike(
-    broker: BrokerId, known: Replicas, topics: Mapping[str, Topic], states: Mapping[TopicPartition, PartitionState]
+    broker: BrokerId, known: Replicas, states: Mapping[TopicPartition, tuple[PartitionState, Assignment]]
 ) -> str | None:
-    for where, state in states.items():
-        held = topics[where.topic].partitions[where.partition]
+    for where, (state, held) in states.items():
         has = known.metadata.get(where)
         if has is None or (has.leader, has.leader_epoch, has.isr) != (state.leader, state.leader_epoch, state.isr):
             return f"broker {broker} has the metadata {has} for {where}, but the store has {state}"
@@ -125,7 +119,7 @@ def _unlike(
             if broker == state.leader and role.state.version != state.version:
                 return f"broker {broker} leads {where} with version {role.state.version}, but it is {state.version}"
     for where in (*known.roles, *known.disk):
-        if where not in states or broker not in topics[where.topic].partitions[where.partition].replicas:
+        if where not in states or broker not in states[where][1].replicas:
             return f"broker {broker} still has {where}, but is not a replica"
     for where in known.metadata:
         if where not in states:
@@ -133,5 +127,6 @@ def _unlike(
     return None
 
 
-def _topics(data: Data) -> list[Topic]:
-    return [read_topic(named[1], data[path], ANY) for path in data if (named := TOPIC.fullmatch(path))]
+def _topics(data: Data) -> dict[str, Topic]:
+    """Return the topics by name."""
+    return {named[1]: read_topic(named[1], data[path], ANY) for path in data if (named := TOPIC.fullmatch(path))}

@@ -62,16 +62,14 @@ class FetchSessions:
         self._open: dict[int, _Session] = {}
 
     def refused(self, asked: SessionFetch, code: ErrorCode) -> None:
-        session = self._open.get(asked.ident)
+        session, gone = self._open.get(asked.ident), code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session is None or session.owner != asked.owner:
-            right = code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        elif code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND and not self._have_room(
-            sum(part.where not in session.parts for part in asked.parts)
-        ):
+            right = gone
+        elif gone and not self._have_room(sum(part.where not in session.parts for part in asked.parts)):
             right = True
             del self._open[asked.ident]
-        elif session.evictable and code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            right = True
+        elif gone:
+            right = session.evictable
         else:
             right = code is ErrorCode.INVALID_FETCH_SESSION_EPOCH and asked.epoch != session.epoch
         if not right or asked.epoch in (BEGIN, END):

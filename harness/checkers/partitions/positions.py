@@ -73,14 +73,10 @@ class Positions:
     def answered(self, broker: Broker, ask: Ask, reply: Reply) -> None:
         """Check a coordinator's reply."""
         match ask, reply:
-            case Commit(), Committed(errors):
+            case Commit() | CommitInTransaction(), Committed(errors):
                 for where, error in errors.items():
                     if error is ErrorCode.NONE:
                         self._check_replaced(broker, ask)
-                        self._committed(broker, ask, where)
-            case CommitInTransaction(), Committed(errors):
-                for where, error in errors.items():
-                    if error is ErrorCode.NONE:
                         self._committed(broker, ask, where)
             case OffsetFetch(group), OffsetsFetched(ErrorCode.NONE, positions):
                 for where, shown in positions.items():
@@ -96,7 +92,7 @@ class Positions:
         if serving is not None:
             self._replaced.append((late, *serving))
 
-    def _check_replaced(self, broker: Broker, ask: Commit) -> None:
+    def _check_replaced(self, broker: Broker, ask: Commit | CommitInTransaction) -> None:
         serving = self._serving(broker, ask.identity.group)
         if any(late is ask and (one, epoch) == serving for late, one, epoch in self._replaced):
             member = ask.identity
@@ -307,9 +303,8 @@ class Positions:
     def _expired(self, truth: Truth, key: bytes, retention_ms: int) -> int:
         """Return the offset of the deletion of a position's last record, if that was old enough then, or else -1."""
         deleted = -1
-        for place in range(len(truth.committed) - 1, -1, -1):
-            record = truth.committed[place]
-            if record.key == key and self._counts(truth, place):
+        for place, record in _newest_first(truth, key):
+            if self._counts(truth, place):
                 if record.value:
                     old = deleted >= 0 and truth.committed[deleted].time - record.time >= retention_ms
                     return deleted if old else -1
@@ -333,9 +328,7 @@ class Positions:
         key = _key(group, where)
         for truth in self._replicas.truths.values():
             if truth.key.where.topic == OFFSETS_TOPIC:
-                for at in range(len(truth.committed) - 1, -1, -1):
-                    if truth.committed[at].key == key:
-                        yield at, truth.committed[at], truth
+                yield from ((at, record, truth) for at, record in _newest_first(truth, key))
 
     def unsettled(self) -> str | None:
         """Return a message unless the leader of each offsets partition with commits serves its groups."""
@@ -355,12 +348,18 @@ def _key(group: str, where: TopicPartition) -> bytes:
 
 def _places(truth: Truth, key: bytes, position: OffsetAndMetadata) -> Iterator[int]:
     """Yield the offsets of the position's committed records, the newest first."""
-    for place in range(len(truth.committed) - 1, -1, -1):
-        record = truth.committed[place]
-        if record.key == key and record.value:
+    for place, record in _newest_first(truth, key):
+        if record.value:
             found = _position_in(record)
             if (found.offset, found.metadata) == (position.offset, position.metadata):
                 yield place
+
+
+def _newest_first(truth: Truth, key: bytes) -> Iterator[tuple[int, Record]]:
+    """Yield the committed records with this key, with their offsets."""
+    for place in range(len(truth.committed) - 1, -1, -1):
+        if truth.committed[place].key == key:
+            yield place, truth.committed[place]
 
 
 def _position_in(record: Record) -> OffsetAndMetadata:
