@@ -142,7 +142,7 @@ class Search:
                 continue
             self._seen.add(key)
             self._stack.append(_Placed(2 * number, at, self._configuration))
-            self._configuration = key
+            self._configuration = base, window, floating, states[at]
             self._left -= op.known
             self._lift(number)
             return True

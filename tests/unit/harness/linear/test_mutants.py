@@ -138,8 +138,8 @@ MUTANTS: list[tuple[Any, ModuleType, str, str, str]] = [
     (
         wrong_search,
         wgl,
-        "self._base, self._window, self._float = frame.state,",
-        "self._base, self._window, _ = frame.state,",
+        "self._configuration = frame.before",
+        "self._configuration = *frame.before[:2], self._configuration[2], frame.before[3]",
         "counted",
     ),
     (wrong_search, wgl, "if op.known or not model.pure(op)]", "if op.known]", "repeated"),
