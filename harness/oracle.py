@@ -75,10 +75,6 @@ class Segment:
     end: int
     service: Service
 
-    @property
-    def ms(self) -> int:
-        return self.end - self.begin
-
 
 @frozen
 class Effect:
@@ -173,7 +169,7 @@ def _effects(script: Script, fault: Fault) -> list[Effect]:
         case Isolate(for_ms=for_ms, server=server):
             if server < 1:
                 return [Effect(at, at + for_ms, somebody=1)]
-            return [Effect(at, at + for_ms, groups=((server,), _without(servers, server)))]
+            return [Effect(at, at + for_ms, groups=((server,), tuple(sid for sid in servers if sid != server)))]
         case Partition(for_ms=for_ms, groups=groups):
             if any(sid < 1 for group in groups for sid in group):
                 return [Effect(at, at + for_ms, anything=True)]
@@ -215,10 +211,6 @@ def _away(begin: int, end: int, server: int) -> Effect:
     return Effect(begin, end, somebody=1) if server < 1 else Effect(begin, end, takes=frozenset({server}))
 
 
-def _without(servers: Sequence[int], server: int) -> tuple[int, ...]:
-    return tuple(sid for sid in servers if sid != server)
-
-
 # -- the check of a run ----------------------------------------------------------------------------------
 
 
@@ -238,10 +230,7 @@ class Oracle(Checker):
     def _segment(self) -> Segment | None:
         """Return the present `must not` segment, or None."""
         now = self._now()
-        for segment in self._mute:
-            if segment.begin * 1_000 < now < segment.end * 1_000:
-                return segment
-        return None
+        return next((each for each in self._mute if each.begin * 1_000 < now < each.end * 1_000), None)
 
     def proposed(self, server: ServerState, first: Zxid, payloads: Sequence[bytes]) -> None:
         if (segment := self._segment()) is not None:
@@ -272,9 +261,3 @@ class Oracle(Checker):
                         f" fault begins or ends and a quorum of intact servers is connected; the bound: {bound_ms} ms",
                     )
         return None
-
-
-def abstained(segments: Sequence[Segment]) -> float:
-    """Return the share of the time for which the oracle abstains."""
-    whole = sum(segment.ms for segment in segments)
-    return sum(segment.ms for segment in segments if segment.service is Service.UNKNOWN) / max(1, whole)

@@ -81,12 +81,8 @@ def operation_of(request: Request) -> tuple[Op, Fields]:
             return Op.SET_DATA, (path, request.data, request.version)
         case "delete":
             return Op.DELETE, (path, request.version)
-        case "get":
-            return Op.GET_DATA, (path, bool(watch))
-        case "exists":
-            return Op.EXISTS, (path, bool(watch))
-        case "children":
-            return Op.GET_CHILDREN2, (path, bool(watch))
+        case "get" | "exists" | "children":
+            return _READS[request.op], (path, bool(watch))
         case "setacl":
             return Op.SET_ACL, (path, acl_of(request.acl), request.version)
         case "getacl":
@@ -98,24 +94,15 @@ def operation_of(request: Request) -> tuple[Op, Fields]:
         case "watch":
             return Op.ADD_WATCH, (path, int(WatchMode.RECURSIVE if watch == "recursive" else WatchMode.PERSISTENT))
         case "unwatch":
-            kinds = {
-                "once": WatchKind.DATA,  # in scripts older than the words "data" and "children"
-                "data": WatchKind.DATA,
-                "children": WatchKind.CHILDREN,
-                "persistent": WatchKind.PERSISTENT,
-                "recursive": WatchKind.RECURSIVE,
-            }
-            return Op.REMOVE_WATCHES, (path, int(kinds.get(watch, WatchKind.ANY)))
+            # "once" is in scripts older than the words "data" and "children".
+            return Op.REMOVE_WATCHES, (path, int(_KINDS.get("data" if watch == "once" else watch, WatchKind.ANY)))
         case "multi":
-            return Op.MULTI, tuple(_part(part) for part in request.parts)
+            return Op.MULTI, tuple(
+                (Op.CHECK, (part.path, part.version)) if part.op == "check" else operation_of(part)
+                for part in request.parts
+            )
         case _:
             raise AssertionError(f"unknown operation: {request.op}")
-
-
-def _part(request: Request) -> tuple[Op, Fields]:
-    if request.op == "check":
-        return Op.CHECK, (request.path, request.version)
-    return operation_of(request)
 
 
 def request_from(op: int, fields: Fields) -> Request | None:
@@ -128,7 +115,7 @@ def request_from(op: int, fields: Fields) -> Request | None:
         case Op.DELETE | Op.CHECK:
             return Request("delete" if op == Op.DELETE else "check", fields[0], version=fields[1])
         case Op.GET_DATA | Op.EXISTS | Op.GET_CHILDREN | Op.GET_CHILDREN2:
-            return Request(_READS[Op(op)], fields[0], watch="once" if fields[1] else "")
+            return Request(_READ[Op(op)], fields[0], watch="once" if fields[1] else "")
         case Op.SET_ACL:
             return Request("setacl", fields[0], version=fields[2], acl=words_of(fields[1]))
         case Op.GET_ACL:
@@ -138,7 +125,7 @@ def request_from(op: int, fields: Fields) -> Request | None:
         case Op.ADD_WATCH:
             return Request("watch", fields[0], watch=_STAYS[fields[1]])
         case Op.REMOVE_WATCHES:
-            return Request("unwatch", fields[0], watch=_WATCHES[WatchKind(fields[1])])
+            return Request("unwatch", fields[0], watch=_KIND[WatchKind(fields[1])])
         case Op.MULTI | Op.MULTI_READ:
             parts = [request_from(*part) for part in fields]
             return Request("multi", parts=tuple(part for part in parts if part is not None))
@@ -146,14 +133,14 @@ def request_from(op: int, fields: Fields) -> Request | None:
             return None
 
 
-_READS: Final = {
-    Op.GET_DATA: "get", Op.EXISTS: "exists", Op.GET_CHILDREN: "children", Op.GET_CHILDREN2: "children",
-}  # fmt: skip
+_READS: Final = {"get": Op.GET_DATA, "exists": Op.EXISTS, "children": Op.GET_CHILDREN2}
+_READ: Final = {op: read for read, op in _READS.items()} | {Op.GET_CHILDREN: "children"}
 _STAYS: Final = {int(WatchMode.PERSISTENT): "persistent", int(WatchMode.RECURSIVE): "recursive"}
-_WATCHES: Final = {
-    WatchKind.ANY: "", WatchKind.DATA: "data", WatchKind.CHILDREN: "children",
-    WatchKind.PERSISTENT: "persistent", WatchKind.RECURSIVE: "recursive",
+_KINDS: Final = {
+    "": WatchKind.ANY, "data": WatchKind.DATA, "children": WatchKind.CHILDREN,
+    "persistent": WatchKind.PERSISTENT, "recursive": WatchKind.RECURSIVE,
 }  # fmt: skip
+_KIND: Final = {kind: watch for watch, kind in _KINDS.items()}
 
 
 # -- replies -------------------------------------------------------------------------------------------
@@ -172,17 +159,14 @@ def refusal(zxid: int, code: int) -> Reply:
 
 def reply_of(request: Request, op: int, zxid: int, value: Any) -> Reply:
     """Return the reply to a request that was carried out, or to a multi."""
+    if op not in (Op.MULTI, Op.MULTI_READ):
+        return _done(op, zxid, value)
+    parts = tuple(refusal(zxid, part) if kind == Op.ERROR else _done(kind, zxid, part) for kind, part in value)
     if op == Op.MULTI_READ:
-        return Reply(
-            zxid=zxid,
-            parts=tuple(refusal(zxid, part) if kind == Op.ERROR else _done(kind, zxid, part) for kind, part in value),
-        )
-    if op == Op.MULTI:
-        parts = tuple(refusal(zxid, part) if kind == Op.ERROR else _done(kind, zxid, part) for kind, part in value)
-        code = next((part for kind, part in value if kind == Op.ERROR and part not in _ROLLED_BACK), ErrorCode.OK)
-        error = "" if code == ErrorCode.OK else error_name(code)
-        return Reply(error, zxid) if request.op == "check" else Reply(error, zxid, parts=parts)
-    return _done(op, zxid, value)
+        return Reply(zxid=zxid, parts=parts)
+    code = next((part for kind, part in value if kind == Op.ERROR and part not in _ROLLED_BACK), ErrorCode.OK)
+    error = "" if code == ErrorCode.OK else error_name(code)
+    return Reply(error, zxid) if request.op == "check" else Reply(error, zxid, parts=parts)
 
 
 def _done(op: int, zxid: int, value: Any) -> Reply:

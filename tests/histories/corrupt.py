@@ -161,7 +161,7 @@ def invoked_too_late(chance: Random, history: History) -> History | None:
     if not fitting:
         return None
     call, at = chance.choice(fitting)
-    return _replaced(history, call.invoke_place, evolve(call.invoke, at=at + 1))
+    return _replaced(history, history.events.index(call.invoke), evolve(call.invoke, at=at + 1))
 
 
 # -- events --------------------------------------------------------------------------------------------

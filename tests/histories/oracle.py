@@ -6,7 +6,7 @@ events of a run directly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
 from typing import Final
 
@@ -17,7 +17,7 @@ from harness.checkers import Judge, OracleState, Violation
 from harness.draw import script_from_seed
 from harness.faults import FAULTS, CutLinks, Fault, Isolate, Partition, Pause, Reconfigure, Script, Split
 from harness.members import member
-from harness.oracle import Oracle, Segment, Service, abstained, timeline
+from harness.oracle import Oracle, Segment, Service, timeline
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
@@ -52,10 +52,17 @@ def actions() -> Iterator[tuple[str, Action]]:
         yield name, action
 
 
+def abstained(segments: Sequence[Segment]) -> float:
+    """Return the share of the time for which the oracle abstains."""
+    whole = sum(segment.end - segment.begin for segment in segments)
+    unknown = sum(segment.end - segment.begin for segment in segments if segment.service is Service.UNKNOWN)
+    return unknown / max(1, whole)
+
+
 def _action(script: Script) -> Action:
     def action() -> object:
         segments = timeline(script)
-        return segments, [segment.ms for segment in segments], abstained(segments)
+        return segments, [segment.end - segment.begin for segment in segments], abstained(segments)
 
     return action
 

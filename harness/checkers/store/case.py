@@ -35,10 +35,9 @@ def parts_of(request: Request) -> tuple[Request, ...]:
 @frozen
 class Call:
     invoke: Invoke
-    invoke_place: int
-    """The index in the events of the history."""
     response: Response | None = None
     response_place: int = -1
+    """The index in the events of the history."""
     info: Info | None = None
     group: Group | None = None
     """The transaction of a write."""
@@ -91,19 +90,16 @@ class Calls:
         """Descriptions of replies without an open call."""
         found: dict[int, Call] = {}
         for place, event in enumerate(history.events):
-            match event:
-                case Invoke():
-                    found[event.call] = Call(event, place)
-                case Response() | Info():
-                    call = found.get(event.call)
-                    if call is None or call.response is not None or call.info is not None:
-                        self.strays.append(f"call {event.call} has a reply, but was never invoked or was over already")
-                    elif isinstance(event, Response):
-                        found[event.call] = evolve(call, response=event, response_place=place)
-                    else:
-                        found[event.call] = evolve(call, info=event)
-                case _:
-                    pass
+            if isinstance(event, Invoke):
+                found[event.call] = Call(event)
+            elif isinstance(event, Response | Info):
+                call = found.get(event.call)
+                if call is None or call.response is not None or call.info is not None:
+                    self.strays.append(f"call {event.call} has a reply, but was never invoked or was over already")
+                elif isinstance(event, Response):
+                    found[event.call] = evolve(call, response=event, response_place=place)
+                else:
+                    found[event.call] = evolve(call, info=event)
         self.unclaimed: list[Group] = []
         """The transactions of sessions in the history that belong to no call."""
         self.all: list[Call] = []
@@ -222,13 +218,9 @@ class Case:
 
 def shown_by(event: Event) -> int:
     """Return the zxid that a reply or a watch event shows to the client; 0 for other events."""
-    match event:
-        case Response():
-            return event.reply.zxid
-        case WatchFired():
-            return event.zxid
-        case _:
-            return 0
+    if isinstance(event, Response):
+        return event.reply.zxid
+    return event.zxid if isinstance(event, WatchFired) else 0
 
 
 # -- violations ------------------------------------------------------------------------------------------

@@ -23,8 +23,9 @@ from harness.faults import (
 )
 from harness.members import member
 from harness.mutants.edit import mutant, planted
-from harness.oracle import Oracle, Segment, Service, abstained, timeline
+from harness.oracle import Oracle, Segment, Service, timeline
 from harness.worlds.cores.world import run
+from tests.histories.oracle import abstained
 from zab.core.batch import pack
 from zab.core.ensemble import Ensemble
 from zab.core.messages import State
