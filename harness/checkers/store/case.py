@@ -16,16 +16,16 @@ from harness.checkers.store.model import UNKNOWN, of_the_system, resolved
 from harness.checkers.store.replay import Group, Replay
 from harness.history import Change, Event, History, Info, Invoke, Reply, Request, Response, WatchFired
 
-_WRITES: Final = ("create", "set", "delete", "check", "setacl")
-_READS: Final = ("get", "exists", "children", "getacl")
+WRITES: Final = ("create", "set", "delete", "check", "setacl")
+READS: Final = ("get", "exists", "children", "getacl")
 WITHOUT_TRANSACTION: Final = ("NOT_READ_ONLY", "THROTTLED_OP")
 """The errors of a server alone: no transaction belongs to the call, whatever zxid the reply has."""
 
 
 def is_write(request: Request) -> bool:
     if request.op == "multi":
-        return not request.parts or any(part.op not in _READS for part in request.parts)
-    return request.op in _WRITES
+        return not request.parts or any(part.op not in READS for part in request.parts)
+    return request.op in WRITES
 
 
 def parts_of(request: Request) -> tuple[Request, ...]:
@@ -49,6 +49,12 @@ class Call:
     @property
     def reply(self) -> Reply | None:
         return None if self.response is None else self.response.reply
+
+    @property
+    def answers(self) -> tuple[Reply, ...]:
+        """Return the replies to the parts of the request."""
+        reply = self.reply
+        return () if reply is None else reply.parts if self.request.op == "multi" else (reply,)
 
     @property
     def write(self) -> bool:

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from attrs import fields_dict
+
 from harness.checkers.broken import Broken
-from harness.checkers.store.case import Call, Case, by_call, parts_of, shown_by
+from harness.checkers.store.case import READS, Call, Case, by_call, parts_of, shown_by
 from harness.checkers.store.model import UNKNOWN, Node, granted, of_the_system
-from harness.history import Change, Reply, Request, Response, WatchFired
+from harness.history import Change, Reply, Request, Response, Stat, WatchFired
 
 INVARIANT: Final = "a read shows the state of its zxid"
 ATOMIC: Final = "no read sees a part of a multi"
 OPEN, ANY_USER = "open", "any user"
-READS: Final = ("get", "exists", "children", "getacl")
 
 
 def check(case: Case) -> Iterator[Broken]:
@@ -30,8 +31,7 @@ def check(case: Case) -> Iterator[Broken]:
             continue
         if call.write:
             continue
-        requests = parts_of(call.request)
-        replies = call.reply.parts if call.request.op == "multi" else (call.reply,)
+        requests, replies = parts_of(call.request), call.answers
         if len(requests) != len(replies):
             if not call.reply.error:
                 yield by_call(INVARIANT, call, f"the multi has {len(requests)} reads, but {len(replies)} replies")
@@ -93,11 +93,8 @@ def difference(request: Request, reply: Reply, node: Node | None) -> str:
     right = node.stat()
     if stat == right:
         return ""
-    name = next(name for name in _STAT if getattr(stat, name) != getattr(right, name))
+    name = next(name for name in fields_dict(Stat) if getattr(stat, name) != getattr(right, name))
     return f"the {name} of {request.path} is {getattr(right, name)}, not {getattr(stat, name)}"
-
-
-_STAT: Final = ("czxid", "mzxid", "pzxid", "version", "cversion", "aversion", "owner", "length", "children")
 
 
 def _explained(case: Case, call: Call, request: Request, reply: Reply, wrong: str) -> Broken:

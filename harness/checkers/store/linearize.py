@@ -60,7 +60,7 @@ def _operation(call: Call, since: int) -> Operation | None:
         kind, key, value = parts[0] if request.op != "multi" else ("multi", "", tuple(parts))
         return Operation(call.invoke.call, client, kind, key, value, UNKNOWN, begin, None, call.group.zxid)
     assert call.response is not None
-    answers = reply.parts if request.op == "multi" else (reply,)
+    answers = call.answers
     parts = [(_kind(part, answer), part.path, _value(part)) for part, answer in zip(requests, answers, strict=False)]
     versions = _versions(call.group)
     if request.op == "multi":

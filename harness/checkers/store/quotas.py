@@ -152,7 +152,7 @@ def _write(case: Case, call: Call, quotas: Quotas, prepared: Mapping[int, int] |
         return
     if reply.zxid not in prepared:
         return
-    given = [reply.error] if call.request.op != "multi" else [part.error for part in reply.parts]
+    given = [part.error for part in call.answers]
     seen = prepared[reply.zxid]
     moment = case.replay.before(reply.zxid)
     for request, error in zip(parts_of(call.request), given, strict=False):

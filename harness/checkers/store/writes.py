@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.checkers.broken import Broken
-from harness.checkers.store.case import Call, Case, by_call, made_by, parts_of
+from harness.checkers.store.case import WRITES, Call, Case, by_call, made_by, parts_of
 from harness.checkers.store.model import DECIDED, LATER, REFUSALS, UNKNOWN, of_the_system, parent_of
 from harness.checkers.store.replay import Group
 from harness.history import Change, Reply, Request
@@ -53,8 +53,7 @@ def _check_reply(case: Case, call: Call, group: Group) -> Iterator[Broken]:
         what = f"it was acknowledged, but zxid {group.zxid:#x} contains another change"
         yield by_call(ATOMIC if multi else SHOWN, call, what, *group.changes)
         return
-    replies = reply.parts if multi else (reply,)
-    requests = parts_of(call.request)
+    requests, replies = parts_of(call.request), call.answers
     if len(replies) != len(requests):
         what = f"the multi has {len(requests)} parts, but {len(replies)} replies"
         yield by_call(ATOMIC, call, what, *group.changes)
@@ -88,7 +87,7 @@ def _errors(reply: Reply) -> str:
 def _check_result(case: Case, call: Call, group: Group) -> Iterator[Broken]:
     """Check that the request had to be carried out, or refused with this error."""
     requests = parts_of(call.request)
-    if any(request.op not in ("create", "set", "delete", "check", "setacl") for request in requests):
+    if any(request.op not in WRITES for request in requests):
         return  # reads have no transaction
     if any(of_the_system(request.path) or not request.path.startswith("/") for request in requests):
         return
@@ -96,10 +95,8 @@ def _check_result(case: Case, call: Call, group: Group) -> Iterator[Broken]:
     reply = call.reply
     if reply is None:
         given = ["" for _ in requests] if group.writes else right
-    elif call.request.op != "multi":
-        given = [reply.error]
     else:
-        given = [part.error for part in reply.parts] if reply.parts else [reply.error] * len(requests)
+        given = [part.error for part in call.answers] or [reply.error] * len(requests)
     if given == right or any(error not in (*DECIDED, LATER) for error in given):
         return
     if any(error in REFUSALS for error in given) and _unknown_acls(case, requests, group):
