@@ -155,10 +155,10 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.records.groups _before: `its_place <= others_place` for `its_place < others_place`": (
         "no two events have the same index"
     ),
-    "checkers.records.polls _Polls._in_order: `span.start + 1` for `span.start - 1`": (
+    "checkers.records.polls _in_order: `span.start + 1` for `span.start - 1`": (
         "the placeholder before the first record has no value, and then its offset is not used"
     ),
-    "checkers.records.polls _Polls._in_order: 2 for 1 in `span.start - 1`": (
+    "checkers.records.polls _in_order: 2 for 1 in `span.start - 1`": (
         "the placeholder before the first record has no value, and then its offset is not used"
     ),
     "checkers.records.lost _missing: never `not missing`": "searches for no record: the same result",

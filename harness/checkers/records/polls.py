@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from attrs import define, evolve, field
+from attrs import evolve, frozen
 
 from harness.checkers.broken import Broken
 from harness.checkers.records.case import Case, proof, spans_of
-from harness.checkers.records.history import NOWHERE, Assigned, Ended, Event, Place, Polled, Record, Sought, Span
+from harness.checkers.records.history import NOWHERE, Assigned, Ended, Place, Polled, Record, Sought, Span
 
 FORWARD: Final = "a consumer's position does not decrease"
 NOTHING_MISSED: Final = "a consumer skips no record"
@@ -37,125 +37,111 @@ class Position(NamedTuple):
                 return self.event
 
 
-_Places: TypeAlias = dict[str, Position]
+@frozen
+class PartitionPoll:
+    """A poll, as far as it is about one partition."""
+
+    poll: Polled
+    span: Span
+    position: Position | None
+    """The consumer's position before the poll, if known."""
+    deleted: int
+    """The offset below which records may be missing."""
+
+    @property
+    def narrow(self) -> Polled:
+        """Return the poll without its records, reduced to this partition."""
+        return evolve(self.poll, records=(), spans=(self.span,))
 
 
-@define(eq=False)
-class Positions:
-    """The positions of all consumers. A consumer without a recorded move continues where its last poll ended."""
-
-    _places: dict[int, _Places] = field(factory=dict)
-
-    def at(self, client: int, partition: str) -> Position | None:
-        return self._places.get(client, {}).get(partition)
-
-    def take(self, event: Event) -> None:
-        """Apply an event other than a poll. `polled` applies the spans of polls one by one, after their check."""
+def polls_of(case: Case) -> Iterator[PartitionPoll]:
+    """Yield all polls. A consumer without a recorded move continues where its last poll ended."""
+    positions: dict[int, dict[str, Position]] = {}
+    for place, event in enumerate(case.history.events):
+        its = positions.setdefault(event.client, {})
         match event:
             case Assigned():
-                before = self._places.get(event.client, {})
-                self._places[event.client] = {name: before[name] for name in event.goes_on if name in before}
+                positions[event.client] = {name: its[name] for name in event.goes_on if name in its}
                 for partition, offset in event.begins:
-                    self._put(event.client, partition, offset, event)
+                    _put(positions[event.client], partition, offset, event)
             case Sought():
-                self._put(event.client, event.partition, event.offset, event)
+                _put(its, event.partition, event.offset, event)
             case Ended():
-                self._places.pop(event.client, None)
+                its.clear()
+            case Polled():
+                for span in spans_of(event):
+                    partition = span.partition
+                    yield PartitionPoll(event, span, its.get(partition), case.deleted_below(partition, place))
+                    _put(its, partition, span.end, event)
             case _:
                 pass
 
-    def polled(self, poll: Polled, span: Span) -> None:
-        self._put(poll.client, span.partition, span.end, poll)
 
-    def _put(self, client: int, partition: str, offset: int, event: Assigned | Sought | Polled) -> None:
-        places = self._places.setdefault(client, {})
-        if offset == NOWHERE:
-            places.pop(partition, None)
-        else:
-            places[partition] = Position(offset, event)
+def _put(positions: dict[str, Position], partition: str, offset: int, event: Assigned | Sought | Polled) -> None:
+    if offset == NOWHERE:
+        positions.pop(partition, None)
+    else:
+        positions[partition] = Position(offset, event)
 
 
 def polls(case: Case) -> Iterator[Broken]:
-    judge = _Polls(case)
-    for place, event in enumerate(case.history.events):
-        judge.place = place
-        if isinstance(event, Polled):
-            yield from judge.polled(event)
-        else:
-            judge.position.take(event)
+    read = {partition: sorted(offsets) for partition, offsets in case.reads.items()}
+    for each in polls_of(case):
+        partition = each.span.partition
+        records = [record for record in each.poll.records if record.partition == partition]
+        known = read.get(partition, [])
+        yield from _from_before(case, each, records, known)
+        yield from _in_order(each, records)
+        yield from _missed(case, each, records, known)
 
 
-@define(eq=False)
-class _Polls:
-    case: Case
-    position: Positions = field(factory=Positions)
-    place: int = 0
-    """The index of the current event in the history."""
-    _offsets: dict[str, list[int]] = field(factory=dict)
+def _from_before(case: Case, each: PartitionPoll, records: list[Record], known: list[int]) -> Iterator[Broken]:
+    """Check that the poll begins where the last one ended, or later if no known record lies in between.
 
-    def polled(self, poll: Polled) -> Iterator[Broken]:
-        by_partition: dict[str, list[Record]] = {}
-        for record in poll.records:
-            by_partition.setdefault(record.partition, []).append(record)
-        for span in spans_of(poll):
-            records = by_partition.get(span.partition, [])
-            found = {record.offset for record in records}
-            yield from self._from_before(poll, span, found)
-            yield from self._in_order(poll, span, records)
-            yield from self._missed(poll, span, found)
-            self.position.polled(poll, span)
+    Records in between that the poll itself returned are not missing; `_in_order` reports their wrong order.
+    """
+    before, (partition, start, _) = each.position, each.span
+    if before is None:
+        return
+    evidence = before.evidence(partition), each.narrow
+    client = f"client {each.poll.client} in {partition}"
+    if start < before.offset:
+        yield Broken(FORWARD, f"{client} goes back from {before.offset} to {start}", evidence)
+    for missed in _skipped(each, known, before.offset, start, records):
+        seen = case.reads[partition][missed]
+        what = f"{client} continues from {before.offset} at {start} and skips {seen.record.value!r} at {missed}"
+        yield Broken(NOTHING_MISSED, what, proof(*seen.evidence(case), *evidence))
 
-    def _from_before(self, poll: Polled, span: Span, found: set[int]) -> Iterator[Broken]:
-        """Check that the poll begins where the last one ended, or later if no known record lies in between.
 
-        Records in between that the poll itself returned are not missing; `_in_order` reports their wrong order.
-        """
-        before = self.position.at(poll.client, span.partition)
-        if before is None:
-            return
-        offset = before.offset
-        evidence = before.evidence(span.partition), evolve(poll, records=(), spans=(span,))
-        client = f"client {poll.client} in {span.partition}"
-        if span.start < offset:
-            yield Broken(FORWARD, f"{client} goes back from {offset} to {span.start}", evidence)
-        for missed in self._read_between(span.partition, offset, span.start):
-            if missed in found:
-                continue
-            seen = self.case.reads[span.partition][missed]
-            what = f"{client} continues from {offset} at {span.start} and skips {seen.record.value!r} at {missed}"
-            yield Broken(NOTHING_MISSED, what, proof(*seen.evidence(self.case), *evidence))
+def _in_order(each: PartitionPoll, records: list[Record]) -> Iterator[Broken]:
+    span, client = each.span, f"client {each.poll.client} in {each.span.partition}"
+    least, last = span.start, Record(span.partition, span.start - 1, "")
+    for record in records:
+        if record.offset < least:
+            what = f"{client}: a poll from {span.start} returns {record.offset}"
+            what += f" after {last.offset}" if last.value else ""
+            shown = (last, record) if last.value else (record,)
+            yield Broken(FORWARD, what, (evolve(each.narrow, records=shown),))
+        least, last = record.offset + 1, record
+    if least > span.end:
+        what = f"{client}: a poll up to {span.end} returns {last.offset}"
+        yield Broken(FORWARD, what, (evolve(each.narrow, records=(last,)),))
 
-    def _in_order(self, poll: Polled, span: Span, records: list[Record]) -> Iterator[Broken]:
-        least, last = span.start, Record(span.partition, span.start - 1, "")
-        for record in records:
-            kept = (last, record) if last.value else (record,)
-            if record.offset < least:
-                what = f"client {poll.client} in {span.partition}: a poll from {span.start} returns {record.offset}"
-                what += f" after {last.offset}" if last.value else ""
-                yield Broken(FORWARD, what, (evolve(poll, records=kept, spans=(span,)),))
-            least, last = record.offset + 1, record
-        if least > span.end:
-            what = f"client {poll.client} in {span.partition}: a poll up to {span.end} returns {last.offset}"
-            yield Broken(FORWARD, what, (evolve(poll, records=(last,), spans=(span,)),))
 
-    def _missed(self, poll: Polled, span: Span, found: set[int]) -> Iterator[Broken]:
-        for offset in self._read_between(span.partition, span.start, span.end):
-            if offset not in found:
-                seen = self.case.reads[span.partition][offset]
-                what = (
-                    f"client {poll.client} in {span.partition}: a poll from {span.start} to {span.end} skips "
-                    f"{seen.record.value!r} at {offset}, which client {seen.client} has read"
-                )
-                narrow = evolve(poll, records=(), spans=(span,))
-                yield Broken(NOTHING_MISSED, what, proof(*seen.evidence(self.case), narrow))
+def _missed(case: Case, each: PartitionPoll, records: list[Record], known: list[int]) -> Iterator[Broken]:
+    partition, start, end = each.span
+    for offset in _skipped(each, known, start, end, records):
+        seen = case.reads[partition][offset]
+        what = (
+            f"client {each.poll.client} in {partition}: a poll from {start} to {end} skips {seen.record.value!r} at"
+            f" {offset}, which client {seen.client} has read"
+        )
+        yield Broken(NOTHING_MISSED, what, proof(*seen.evidence(case), each.narrow))
 
-    # -- known records -------------------------------------------------------------------------------
 
-    def _read_between(self, partition: str, start: int, end: int) -> Iterator[int]:
-        """Yield the offsets of records that any client has read and that are not deleted. `lost` checks unread ones."""
-        start = max(start, self.case.deleted_below(partition, self.place))
-        offsets = self._offsets.get(partition)
-        if offsets is None:
-            offsets = self._offsets[partition] = sorted(self.case.reads.get(partition, ()))
-        for place in range(bisect_left(offsets, start), bisect_left(offsets, end)):
-            yield offsets[place]
+def _skipped(each: PartitionPoll, known: list[int], start: int, end: int, records: list[Record]) -> list[int]:
+    """Return the offsets of records that a client has read, and that these do not contain. `lost` checks unread
+    ones."""
+    found = {record.offset for record in records}
+    between = known[bisect_left(known, max(start, each.deleted)) : bisect_left(known, end)]
+    return [offset for offset in between if offset not in found]
