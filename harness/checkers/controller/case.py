@@ -75,10 +75,6 @@ def _leads(state: PartitionState | None) -> tuple[int, int] | None:
 _CONFIGS: Final = znodes.config_path("topics", "")
 
 
-def _allows_unclean(path: str, data: bytes | None) -> bool:
-    return znodes.read_config(path, data).get("unclean.leader.election.enable") == "true"
-
-
 @frozen
 class Case:
     history: History
@@ -132,7 +128,8 @@ def _writes(history: History) -> Iterator[Written]:
             topics.pop(named[1], None)
             if change.kind != "delete":
                 topics[named[1]] = znodes.read_topic(named[1], change.data, Version(change.version))
-        elif path.startswith(_CONFIGS) and change.kind != "delete" and _allows_unclean(path, change.data):
-            unclean.add(path.removeprefix(_CONFIGS))
+        elif path.startswith(_CONFIGS) and change.kind != "delete":
+            if znodes.read_config(path, change.data).get("unclean.leader.election.enable") == "true":
+                unclean.add(path.removeprefix(_CONFIGS))
         elif path == znodes.CONTROLLER_EPOCH and change.kind == "set":
             controller, epoch = change.session, znodes.read_controller_epoch(change.data)

@@ -7,7 +7,7 @@ removable. The third drops independent objects, which the caller has done alread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -75,12 +75,17 @@ def _without(
 ) -> list[Operation]:
     """Drop the removable operations of each share if the rest stays illegal."""
     for share in shares:
-        rest = {op.id: op for op in kept}
-        for op in share:
-            del rest[op.id]
-            if not model.removable(op, rest.values()):
-                rest[op.id] = op
-        fewer = sorted(rest.values(), key=lambda op: (op.call, op.id))
+        fewer = sorted(without_removable(kept, share, model), key=lambda op: (op.call, op.id))
         if len(fewer) < len(kept) and illegal(fewer):
             kept = fewer
     return kept
+
+
+def without_removable(kept: Iterable[Operation], share: Iterable[Operation], model: Model) -> list[Operation]:
+    """Return the operations without those of the share that can be removed one after the other."""
+    rest = {op.id: op for op in kept}
+    for op in share:
+        del rest[op.id]
+        if not model.removable(op, rest.values()):
+            rest[op.id] = op
+    return list(rest.values())

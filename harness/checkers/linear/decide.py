@@ -15,7 +15,7 @@ from typing import Final
 from attrs import define, evolve, field
 
 from harness.checkers.linear import certificate, verify, zones
-from harness.checkers.linear.core import minimize
+from harness.checkers.linear.core import minimize, without_removable
 from harness.checkers.linear.history import History, Operation
 from harness.checkers.linear.models import Model, Registers
 from harness.checkers.linear.verdict import Illegal, Legal, Unknown, Verdict
@@ -143,13 +143,7 @@ def _noticed(operations: Sequence[Operation], model: Model) -> list[Operation]:
 
     Each remaining one doubles the number of orders, up to the end of the history.
     """
-    left = {op.id: op for op in operations}
-    for op in operations:
-        if not op.known:
-            del left[op.id]
-            if not model.removable(op, left.values()):
-                left[op.id] = op
-    return list(left.values())
+    return without_removable(operations, [op for op in operations if not op.known], model)
 
 
 def _merged(orders: Sequence[tuple[int, ...]], ops: dict[int, Operation]) -> tuple[int, ...]:

@@ -131,11 +131,14 @@ class Case:
         """Return the offset below which records may be missing, for events from this index of the history on."""
         return max((upto for asked, upto in self.trims.get(partition, ()) if asked < place), default=0)
 
+    def offsets(self, value: str) -> list[Sighting]:
+        """Return the offsets of a value, in ascending order, in the partition to which it was sent."""
+        here = self.writes[value].sent.partition
+        found = [each for (partition, _), each in self.of.get(value, {}).items() if partition == here]
+        return sorted(found, key=lambda each: each.record.offset)
+
     def first(self, value: str) -> Sighting | None:
-        """Return the lowest offset of the value in the partition to which it was sent."""
-        write = self.writes[value]
-        here = [each for (partition, _), each in self.of.get(value, {}).items() if partition == write.sent.partition]
-        return min(here, key=lambda each: each.record.offset, default=None)
+        return next(iter(self.offsets(value)), None)
 
     def take(self, event: Event, place: int) -> None:
         for offset, least in _offsets(event):

@@ -40,7 +40,7 @@ def _how(sighting: Sighting) -> str:
 def once(case: Case) -> Iterator[Broken]:
     for value, write in case.writes.items():
         if write.sent.producer:
-            for a, b in pairwise(sorted(_here(case, value), key=lambda each: each.record.offset)):
+            for a, b in pairwise(case.offsets(value)):
                 what = (
                     f"{value!r} of producer {write.sent.producer} is in {write.sent.partition} at "
                     f"{a.record.offset}, {_how(a)}, and at {b.record.offset}, {_how(b)}"
@@ -50,13 +50,7 @@ def once(case: Case) -> Iterator[Broken]:
 
 def repeated(case: Case) -> int:
     """Return the number of values at several offsets whose producers are not idempotent."""
-    return sum(not write.sent.producer and len(_here(case, value)) > 1 for value, write in case.writes.items())
-
-
-def _here(case: Case, value: str) -> list[Sighting]:
-    """Return the offsets of a value in the partition to which it was sent; `written` checks other partitions."""
-    partition = case.writes[value].sent.partition
-    return [each for (where, _), each in case.of.get(value, {}).items() if where == partition]
+    return sum(not write.sent.producer and len(case.offsets(value)) > 1 for value, write in case.writes.items())
 
 
 def written(case: Case) -> Iterator[Broken]:

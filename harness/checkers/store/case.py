@@ -125,7 +125,8 @@ class Calls:
                 continue
             if call.write and reply.zxid in replay.groups:
                 group = replay.groups[reply.zxid]
-                if group.session == call.invoke.session and _is_of_a_client(group):
+                by_servers = any(change.kind in ("open", "close", "attach") for change in group.changes)
+                if group.session == call.invoke.session and not by_servers:
                     claimed.setdefault(group.zxid, call.invoke.call)
         left: dict[int, list[Group]] = {}
         for group in replay.groups.values():
@@ -167,10 +168,6 @@ def _refused(call: Call, group: Group, replay: Replay) -> bool:
 def _open(call: Call) -> bool:
     """Return whether the call may have been carried out at an unknown zxid."""
     return call.response is None or (call.done and not call.response.reply.zxid)
-
-
-def _is_of_a_client(group: Group) -> bool:
-    return all(change.kind not in ("open", "close", "attach") for change in group.changes)
 
 
 def made_by(request: Request, group: Group) -> bool:

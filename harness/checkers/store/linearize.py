@@ -62,7 +62,8 @@ def _operation(call: Call, since: int) -> Operation | None:
     assert call.response is not None
     answers = call.answers
     parts = [(_kind(part, answer), part.path, _value(part)) for part, answer in zip(requests, answers, strict=False)]
-    versions = _versions(call.group)
+    # The log has the versions for replies without a stat.
+    versions = {} if call.group is None else {change.part: change.version for change in call.group.changes}
     if request.op == "multi":
         errors = [part.error for part in answers]
         if len(answers) != len(requests) or any(each not in (*BY_NODES, LATER) for each in errors):
@@ -80,11 +81,6 @@ def _operation(call: Call, since: int) -> Operation | None:
         result = _answer(request, reply, versions.get(0, 0))
     zxid = call.zxid or None
     return Operation(call.invoke.call, client, kind, key, value, result, begin, call.response.at, zxid)
-
-
-def _versions(group: Group | None) -> dict[int, int]:
-    """Return the versions in the log, by part of a multi, for replies without a stat."""
-    return {} if group is None else {change.part: change.version for change in group.changes}
 
 
 def _kind(request: Request, reply: Reply) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 
 from attrs import frozen
@@ -21,10 +21,6 @@ class Group:
     changes: tuple[Change, ...]
 
     @property
-    def refused(self) -> bool:
-        return all(change.kind == "error" for change in self.changes)
-
-    @property
     def writes(self) -> tuple[Change, ...]:
         return tuple(change for change in self.changes if change.kind in ("create", "set", "delete", "setacl"))
 
@@ -38,7 +34,8 @@ class Replay:
         """The node that each change created or set, as it was right afterwards, by zxid and index in a multi."""
         self.within: dict[int, list[tuple[str, Node | None]]] = {}
         """The nodes that a read in the middle of a multi would show, by zxid of the multi."""
-        self._zxids: dict[str, list[int]] = {path: [0] for path in EMPTY}
+        self.zxids: dict[str, list[int]] = {path: [0] for path in EMPTY}
+        """The zxids of the changes of each path that has ever existed."""
         self._nodes: dict[str, list[Node | None]] = {path: [node] for path, node in EMPTY.items()}
         self._latest: dict[str, Node | None] = dict(EMPTY)
         last = 0
@@ -65,29 +62,24 @@ class Replay:
                 self.within.setdefault(group.zxid, []).extend(moment.changed.items())
         for path, node in moment.changed.items():
             self._latest[path] = node
-            self._zxids.setdefault(path, [0]).append(group.zxid)
+            self.zxids.setdefault(path, [0]).append(group.zxid)
             self._nodes.setdefault(path, [None]).append(node)
 
     # -- lookups -----------------------------------------------------------------------------------
 
     def node(self, path: str, zxid: int) -> Node | None:
         """Return the node after `zxid`, or None."""
-        zxids = self._zxids.get(path)
+        zxids = self.zxids.get(path)
         return None if zxids is None else self._nodes[path][bisect_right(zxids, zxid) - 1]
 
     def since(self, path: str, zxid: int) -> int:
         """Return the zxid of the newest change of the node up to `zxid`."""
-        zxids = self._zxids.get(path, [0])
+        zxids = self.zxids.get(path, [0])
         return zxids[bisect_right(zxids, zxid) - 1]
 
     def lives(self, path: str) -> Iterator[tuple[int, Node | None]]:
         """Yield every state that the node has had, with the zxid that made it."""
-        yield from zip(self._zxids.get(path, [0]), self._nodes.get(path, [None]), strict=True)
-
-    @property
-    def paths(self) -> Iterable[str]:
-        """Return all paths that have ever existed."""
-        return self._zxids
+        yield from zip(self.zxids.get(path, [0]), self._nodes.get(path, [None]), strict=True)
 
     def before(self, zxid: int) -> Moment:
         """Return the tree right before this transaction."""

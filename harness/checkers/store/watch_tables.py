@@ -136,7 +136,7 @@ def after_jump(table: Table, replay: Replay, old: int, new: int, user: str) -> t
     for kind, root in table:
         if kind == "recursive":
             below = root if root == ROOT else root + "/"
-            paths.update(path for path in replay.paths if path.startswith(below))
+            paths.update(path for path in replay.zxids if path.startswith(below))
     steps: list[Step] = []
     for path in sorted(paths):  # the server may send these events in any order
         before, after = replay.node(path, old), replay.node(path, new)

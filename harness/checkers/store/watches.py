@@ -212,7 +212,7 @@ class _Session:
         if state.due:
             for place, (event, path, zxid) in enumerate(state.due):
                 if (event, path) == (fired.event, fired.path) and fired.zxid in (zxid, 0, NO_ZXID):
-                    yield _without(state, place)
+                    yield evolve(state, due=state.due[:place] + state.due[place + 1 :])
                     return
                 if not state.unordered:
                     return
@@ -291,10 +291,6 @@ class _Session:
             return _broken(MISSED, fired, f"{what} came, but {_words(due)}, which is due before it, did not", due[2])
         watched = ", ".join(f"{kind} {path}" for kind, path in sorted(self._watches)) or "nothing"
         return _broken(UNEXPECTED, fired, f"{what} came, but the client watches {watched}", fired.zxid)
-
-
-def _without(state: State, place: int) -> State:
-    return evolve(state, due=state.due[:place] + state.due[place + 1 :])
 
 
 def _words(due: Due) -> str:

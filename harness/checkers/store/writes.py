@@ -45,7 +45,7 @@ def _check_reply(case: Case, call: Call, group: Group) -> Iterator[Broken]:
             what = f"it was refused ({_errors(reply)}), but zxid {group.zxid:#x} contains a change of it"
             yield by_call(ATOMIC if call.request.op == "multi" else SHOWN, call, what, *group.changes)
         return
-    if group.refused:
+    if all(change.kind == "error" for change in group.changes):
         yield by_call(SHOWN, call, f"it was acknowledged, but zxid {group.zxid:#x} is a refusal", *group.changes)
         return
     multi = call.request.op == "multi"
