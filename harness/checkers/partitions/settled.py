@@ -21,7 +21,11 @@ def apart(data: Data, versions: Mapping[str, int], brokers: Mapping[BrokerId, Br
     if missing is not None:
         return missing
     states = expected(data, versions)
-    return next(filter(None, (_unlike(broker, states) for broker in brokers.values())), None)
+    for broker in brokers.values():
+        missing = _unlike(broker, states)
+        if missing is not None:
+            return missing
+    return None
 
 
 def _unlike(broker: Broker, states: States) -> str | None:
