@@ -56,9 +56,6 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.watches _Session._after_jumps: without `made.add(one)`": (
         "finds the same state several times, and `_each` keeps it once"
     ),
-    "checkers.store.watches _Session._by_event: never `not state.table`": (
-        "an empty table sends no event for any change"
-    ),
     "checkers.store.order _early: `call.zxid <= lowest.zxid` for `call.zxid < lowest.zxid`": (
         "no two writes have the same zxid"
     ),
@@ -71,7 +68,7 @@ EQUIVALENT: Final[dict[str, str]] = {
     "checkers.store.watches _Session._repeated: 1 for 0 in `fired.zxid > 0`": (
         "no event has zxid 1: the first transaction opens a session"
     ),
-    "checkers.store.watches _Session._by_event: 1 for 0 in `fired.zxid > 0`": (
+    "checkers.store.watches _Session._bound: 1 for 0 in `fired.zxid > 0`": (
         "no event has zxid 1: the first transaction opens a session"
     ),
     "checkers.store.watches _words: 1 for 0 in `zxid > 0`": (
@@ -148,10 +145,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     " `message.leader < 0`": "no server has the id 0",
     "budgets exceeded: 1 for 0 in `recovery.counts.get(counter, 0)`": "every bound is at least 1",
     # -- brokers' clients ----------------------------------------------------------------------------------
-    "checkers.records.case _Preparing._answer: without `isinstance(answer, Acked)` in `isinstance(answer, Acked) and"
+    "checkers.records.case Case._answer: without `isinstance(answer, Acked)` in `isinstance(answer, Acked) and"
     " made.acknowledged and (answer.offset != NOWHERE)`": "only acknowledged writes have this property",
-    "checkers.records.groups positions: without `isinstance(asked.call, Looking)` in `isinstance(asked.call, Looking)"
-    " and isinstance(asked.answer, Found)`": "only a Looking has a Found as its reply",
     "checkers.records.groups _before: `its_place <= others_place` for `its_place < others_place`": (
         "no two events have the same index"
     ),
