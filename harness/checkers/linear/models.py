@@ -11,7 +11,8 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from attrs import frozen
 
-from harness.checkers.linear.history import UNKNOWN, HistoryError, Operation, Value
+from harness.checkers.linear.history import UNKNOWN, Operation, Value
+from harness.json_lines import HistoryError
 
 State: TypeAlias = Hashable
 

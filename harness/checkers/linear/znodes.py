@@ -26,8 +26,9 @@ from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from harness.checkers.linear.history import UNKNOWN, HistoryError, Operation, Value
+from harness.checkers.linear.history import UNKNOWN, Operation, Value
 from harness.checkers.linear.models import State
+from harness.json_lines import HistoryError
 
 ROOT: Final = "/"
 LATER: Final = "RUNTIME_INCONSISTENCY"
