@@ -259,7 +259,7 @@ def imports_inside(package: str) -> dict[str, set[str]]:
 
 def modules_in(source: str, names: Collection[str]) -> set[str]:
     """Return which of these modules a source imports. `from a import b` imports `a.b` if that is a module, else `a`."""
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
