@@ -34,7 +34,7 @@ SEEDS = range(60)
 FIRST_SEEDS = {
     "anothers-election-taken": 8,
     "arrival-of-yesterday": 7,
-    "asked-again-at-once": 39,
+    "asked-again-at-once": 47,
     "barrier-by-old-pong": 2,
     "beginnings-not-compared": 21,
     "cancelled-for-anybody": 1,
