@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -53,11 +53,11 @@ class Site:
     number: int
 
 
-def sites(module: ModuleType) -> Iterator[Site]:
-    """Yield the places in a module's functions and methods, from top to bottom."""
+def sites(module: ModuleType, functions: Container[str] | None = None) -> Iterator[Site]:
+    """Yield the places in a module's functions and methods, from top to bottom: in all, or in those of these names."""
     real = dict(functions_of(module))
     for place, definition in enumerate(_definitions(module)):
-        if definition.qualname in real:
+        if definition.qualname in real and (functions is None or definition.qualname in functions):
             for number in range(len(list(_edits(definition.tree())))):
                 yield Site(module.__name__, place, number)
 
@@ -77,8 +77,8 @@ def mutation_at(site: Site) -> Mutation | None:
     return Mutation(site.module, qualname, line, what, code)
 
 
-def mutations(module: ModuleType) -> Iterator[Mutation]:
-    for site in sites(module):
+def mutations(module: ModuleType, functions: Container[str] | None = None) -> Iterator[Mutation]:
+    for site in sites(module, functions):
         mutation = mutation_at(site)
         if mutation is not None:
             yield mutation
