@@ -43,10 +43,16 @@ class Case(NamedTuple):
 
 
 def cases(api: Api[Any, Any], version: int, body: Mapping[str, Any]) -> Iterator[Case]:
-    """The request as it is, then once for each edge of each field, and cut off in its middle."""
+    """The request as it is, then once for each edge of each field that is new here, and cut off in its middle.
+
+    A field is new in the version that brings it, in the one that writes it in another way, and in the last that has it.
+    In those between, the same code reads it and acts on it.
+    """
     whole = request(api, version, body)
     yield Case(api, version, "as it should be", whole)
     for path, field in _places(fields_of(api.request), version, body):
+        if not _is_new(field, api, version):
+            continue
         for edge in _edges(field, version, flexible=version >= api.flexible):
             name = f"{'.'.join(map(str, path))} = {edge.name if isinstance(edge, Raw) else repr(edge)[:40]}"
             yield Case(api, version, name, request(api, version, _with(body, path, edge)))
@@ -81,6 +87,10 @@ def _places(
         if field.kind is Kind.STRUCT and value:
             inner, where = (value[0], (*here, 0)) if field.many else (value, here)
             yield from _places(field.fields, version, inner, where)
+
+
+def _is_new(field: Field, api: Api[Any, Any], version: int) -> bool:
+    return version in (max(field.since, api.first), min(field.until, api.last), api.flexible, field.null)
 
 
 def _edges(field: Field, version: int, *, flexible: bool) -> Iterator[Any]:
