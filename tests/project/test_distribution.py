@@ -38,6 +38,12 @@ def test_parts_begin_with_the_longest_modules_and_end_with_unit_tests() -> None:
     assert module_of(second[-1]).startswith(SHORT)
 
 
+def test_long_unit_tests_begin_early() -> None:
+    found = distribute([*ITEMS, *made_of(unit__storage__test_rot=20)], 1)
+    assert module_of(found[0]) == "tests/project/test_docs.py"
+    assert [module_of(item) for item in found].index("tests/unit/storage/test_rot.py") < 80
+
+
 def test_modules_stay_together() -> None:
     found = [module_of(item) for item in distribute(ITEMS, 4)]
     for name in {name for name in found if not name.startswith(SHORT)}:
