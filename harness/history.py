@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from attrs import frozen
+from zab.core.frozen import frozen
 
 OPERATIONS: Final = (
     "create",

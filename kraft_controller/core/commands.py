@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kraft_controller.core.names import (
     NO_BROKER,
@@ -22,6 +22,7 @@ from kraft_controller.core.names import (
     TopicPartition,
 )
 from kraft_controller.core.state import Assignment, Broker, PartitionState
+from zab.core.frozen import frozen
 
 EPOCH_UNKNOWN: Final = LeaderEpoch(-1)
 """The leader epoch of a `Stop` for a partition without a known state."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from kraft_controller.core.names import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicId, Version
+from zab.core.frozen import frozen
 
 
 @frozen

@@ -11,9 +11,8 @@ from collections.abc import Generator, Sequence
 from enum import Enum
 from typing import Final, TypeAlias, TypeVar
 
-from attrs import frozen
-
 from kraft_controller.core.names import Version
+from zab.core.frozen import frozen
 
 TRIES_MAX: Final = 20
 """The maximum number of attempts at one change if every reply is lost. A session rarely survives so many lost

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Generic, NewType, Protocol, Self, TypeAlias, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from replica.core.errors import ErrorCode
 from replica.core.groups.partitioning import partition_of
 from replica.core.replica_messages import RoleTaken
+from zab.core.frozen import frozen
 
 Ticket = NewType("Ticket", int)
 AppendId = NewType("AppendId", int)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from kraft_controller.core.names import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from kraft_controller.core.state import PartitionState
 from replica.core.errors import ErrorCode
 from replica.core.partitions.partition_log import NO_EPOCH, NO_TIMESTAMP, AbortedTxn, EpochEndOffset, PartitionLog
+from zab.core.frozen import frozen
 
 CONSUMER = BrokerId(-1)
 

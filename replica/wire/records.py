@@ -12,12 +12,11 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final
 
-from attrs import frozen
-
 from replica.core.errors import ErrorCode, KafkaError
 from replica.wire import varint
 from replica.wire.batch import CONTROL, HEADER_BYTES, MAGIC, PREFIX, TRANSACTIONAL, Header, parse_header, seal
 from replica.wire.compression import READ_BYTES_MAX, Bytes, Codec, deflate, inflate
+from zab.core.frozen import frozen
 
 
 @frozen

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from attrs import frozen
-
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.partitions.partition_log import BatchRefusal, ExaminedBatch
 from replica.wire import varint
@@ -27,6 +25,7 @@ from replica.wire.batch import (
 )
 from replica.wire.compression import INFLATED_BYTES_MAX, Bytes, Codec, inflate
 from replica.wire.records import repack
+from zab.core.frozen import frozen
 
 LONG_MAX: Final = (1 << 63) - 1
 RECORDS_MAX: Final = 1_000_000

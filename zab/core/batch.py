@@ -11,9 +11,10 @@ from typing import cast
 from zlib import crc32
 
 import msgpack
-from attrs import field, frozen
+from attrs import field
 
 from zab.core.errors import RemoteProtocolError
+from zab.core.frozen import frozen
 from zab.core.zxid import COUNTER_MAX, Zxid, counter_of, show
 
 

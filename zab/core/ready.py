@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from attrs import evolve, frozen
+import attrs
 
 from zab.core.argument_names import checks_arguments
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
+from zab.core.frozen import frozen
 from zab.core.messages import Message, SnapHeld
 from zab.core.settings_checks import check_ordered, check_settings
 from zab.core.zxid import COUNTER_MAX, Epoch, Millis, ServerId, Ticket, Zxid
@@ -308,7 +309,7 @@ class Recovered:
 
 
 @checks_arguments
-@frozen
+@attrs.frozen
 class Settings:
     """Times in milliseconds, limits in ticks, transactions or bytes.
 
@@ -401,7 +402,7 @@ def with_zookeeper_peers(settings: Settings, *, reconfig_enabled: bool) -> Setti
 
     `reconfig_enabled` is the setting of that name at all servers. Decision 19 explains the rules.
     """
-    return evolve(
+    return attrs.evolve(
         settings,
         open_before_new_leader=False,
         diff_after_trunc=False,

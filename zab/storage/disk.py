@@ -19,9 +19,8 @@ import os
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from attrs import frozen
-
 from zab.core.errors import DamagedError, StorageError
+from zab.core.frozen import frozen
 
 SECTOR: Final = 512
 """The size of a sector in bytes. A crash keeps or loses whole sectors of a write, unless it cuts the write short."""

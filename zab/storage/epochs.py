@@ -22,10 +22,11 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError, LocalProtocolError, ZabError
+from zab.core.frozen import frozen
 from zab.core.zxid import EPOCH_MAX, NOTHING, Epoch, Zxid
 from zab.storage.disk import Disk, DiskFile, other_version, write_atomically
 

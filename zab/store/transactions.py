@@ -12,9 +12,9 @@ from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import msgpack
-from attrs import frozen
 
 from zab.core.errors import DamagedError
+from zab.core.frozen import frozen
 from zab.store.acl import OPEN, Acl, decode_acl, encode_acl
 from zab.store.operations import Op
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, TypeAlias
 
-from attrs import frozen
-
+from zab.core.frozen import frozen
 from zab.core.zxid import Epoch, ServerId, Zxid
 
 ORIGIN_BYTES: Final = 8

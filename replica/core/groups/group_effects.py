@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from attrs import frozen
-
 from kraft_controller.core.names import TopicPartition
 from replica.core.coordinator_topic import AppendId, CoordinatorReady
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_messages import OffsetAndMetadata, Reply
 from replica.core.groups.group_states import Cause, GroupState
+from zab.core.frozen import frozen
 
 # -- records of the offsets topic ----------------------------------------------------------------------
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from attrs import field, frozen
+from attrs import field
 
 from kraft_controller.core.names import TopicPartition
 from replica.core.coordinator_topic import Ticket as Ticket
 from replica.core.errors import ErrorCode
 from replica.core.groups.group_states import GroupState
+from zab.core.frozen import frozen
 
 NO_GENERATION = -1
 NO_MEMBER = ""

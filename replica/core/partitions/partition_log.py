@@ -10,9 +10,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from attrs import frozen
-
 from replica.core.errors import ErrorCode
+from zab.core.frozen import frozen
 
 NO_OFFSET = -1
 NO_EPOCH = -1
