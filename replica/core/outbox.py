@@ -4,11 +4,15 @@ effects with `ReplicaManager.ready`."""
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Final
 
 from attrs import define, field
 
 from kraft_controller.core.names import BrokerId, TopicPartition
 from replica.core.replica_messages import Note, ReadIsr, Ready, Reply, RoleTaken, WriteIsr
+
+EMPTY_READY: Final = Ready()
+"""What `Outbox.take` returns if there are no effects."""
 
 
 @define(eq=False)
@@ -35,6 +39,8 @@ class Outbox:
 
     def take(self) -> Ready:
         """Return all effects except flushes, and clear them."""
+        if not (self.replies or self.writes or self.reads or self.flushes or self.leaders or self.roles or self.notes):
+            return EMPTY_READY  # most turns end here
         taken = Ready(
             tuple(self.replies), tuple(self.writes), tuple(self.reads), bool(self.flushes),
             tuple(self.leaders), tuple(self.roles), tuple(self.notes),

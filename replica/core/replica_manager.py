@@ -125,8 +125,10 @@ class ReplicaManager:
     @property
     def deadline(self) -> int | None:
         """The time of the next `tick`; None if none is needed."""
-        times = (self.purgatory.deadline, self.alter_partition.deadline)
-        return min((time for time in times if time is not None), default=None)
+        request, isr = self.purgatory.deadline, self.alter_partition.deadline
+        if request is None or isr is None:
+            return isr if request is None else request
+        return min(request, isr)
 
     def tick(self, now: int) -> None:
         self.alter_partition.tick(now)

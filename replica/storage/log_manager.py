@@ -146,7 +146,10 @@ class LogManager:
 
     @property
     def logs(self) -> dict[TopicPartition, UnifiedLog]:
-        return {partition: log for each in self.directories for partition, log in list(each.logs.items())}
+        found: dict[TopicPartition, UnifiedLog] = {}
+        for each in self.directories:
+            found.update(each.logs)
+        return found
 
     @property
     def damaged(self) -> dict[TopicPartition, StorageFailure]:

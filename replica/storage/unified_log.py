@@ -115,9 +115,9 @@ class UnifiedLog:
         self.snapshots = ProducerSnapshots(segments)
         self.producers = ProducerStateManager()
         self.epochs = epochs
-        self._end = segments.active.end
-        self.flusher = LogFlusher(segments, epochs, min(recovery_point, self._end))
-        self._start = start
+        self.end_offset = segments.active.end
+        self.flusher = LogFlusher(segments, epochs, min(recovery_point, self.end_offset))
+        self.start_offset = start
         self._checkpoints = checkpoints
         self.lock = threading.RLock()
         self._errors = segments.files.errors
@@ -136,14 +136,6 @@ class UnifiedLog:
         self._rules = _rules(config, many=False)
         self._rules_of_many = _rules(config, many=True)
         self._codec = next((each for each in Codec if each.label == config.compression_type), None)
-
-    @property
-    def start_offset(self) -> int:
-        return self._start
-
-    @property
-    def end_offset(self) -> int:
-        return self._end
 
     @property
     def recovery_point(self) -> int:
@@ -195,7 +187,7 @@ class UnifiedLog:
                 return duplicate
             buffer, placed = self._assign_offsets(batches, checked, epoch, now_ms)
             if epoch > self.epochs.latest:
-                self.epochs.assign(epoch, self._end)
+                self.epochs.assign(epoch, self.end_offset)
                 self._write_epochs()
             return self._append(buffer, placed, now_ms if self._config.append_time else NO_TIMESTAMP)
 
@@ -208,10 +200,11 @@ class UnifiedLog:
         with self.lock:
             self.check_usable()
             placed: list[Placed] = []
-            expected = self._end
+            expected = self.end_offset
             for at, _ in walk(batches):
                 header = check(batches, at)
-                if header.base_offset < expected and not self._start == expected == self._end < header.next_offset:
+                empty = self.start_offset == expected == self.end_offset
+                if header.base_offset < expected and not (empty and expected < header.next_offset):
                     raise corrupt(
                         f"{self.name}: the next batch begins at offset {header.base_offset}, not at {expected} or later"
                     )
@@ -222,8 +215,8 @@ class UnifiedLog:
                 placed.append((at, header))
                 expected = header.next_offset
             if not placed:
-                return LogAppendInfo(self._end, self._end - 1)
-            start = self._start
+                return LogAppendInfo(self.end_offset, self.end_offset - 1)
+            start = self.start_offset
             if placed[0][1].base_offset < start:
                 self.truncate_fully_and_start_at(placed[0][1].base_offset)
             for _, header in placed:
@@ -267,7 +260,7 @@ class UnifiedLog:
         timestamps."""
         buffer = bytearray()
         wanted = self._codec
-        offset = self._end
+        offset = self.end_offset
         placed: list[Placed] = []
         for each in checked:
             at, header = len(buffer), each.header
@@ -303,8 +296,8 @@ class UnifiedLog:
                     self.add_aborted(aborted)
             if header.max_timestamp > max_timestamp:
                 max_timestamp, offset_of_max = header.max_timestamp, header.last_offset
-        appended = LogAppendInfo(first.base_offset, self._end - 1, append_time, max_timestamp, offset_of_max)
-        if self._end - self.flusher.recovery_point >= self._config.flush_messages:
+        appended = LogAppendInfo(first.base_offset, self.end_offset - 1, append_time, max_timestamp, offset_of_max)
+        if self.end_offset - self.flusher.recovery_point >= self._config.flush_messages:
             self.flush()
         self.half_changed = False
         return appended
@@ -325,11 +318,11 @@ class UnifiedLog:
                 config, segments.jitter, active.size, active.base, active.first_time(), length,
                 last.last_offset, newest_ms, is_full,
             ):  # fmt: skip
-                far = last.last_offset - self._end > RELATIVE_MAX
-                active = self._roll(placed[0][1].base_offset if far else self._end)
+                far = last.last_offset - self.end_offset > RELATIVE_MAX
+                active = self._roll(placed[0][1].base_offset if far else self.end_offset)
         active.append(buffer, placed, config.index_interval_bytes)
         segments.appended_bytes += length
-        self._end = last.next_offset
+        self.end_offset = last.next_offset
 
     # -- rolling -----------------------------------------------------------------------------------
 
@@ -338,7 +331,7 @@ class UnifiedLog:
         with self.lock:
             self.check_usable()
             if self.segments.active.size:
-                self._roll(self._end)
+                self._roll(self.end_offset)
 
     def roll_if_due(self, now_ms: int) -> None:
         """Close an active segment that is too old (see `is_roll_due`), even without an append."""
@@ -362,11 +355,10 @@ class UnifiedLog:
     def read(self, offset: int, max_bytes: int, upto: int, *, at_least_one: bool = True) -> FetchDataInfo:
         with self.lock:
             self.check_usable()
-            if not self._start <= offset <= self._end:
-                raise OffsetOutOfRange(
-                    f"{self.name} has no offset {offset}: its log starts at {self._start} and ends at {self._end}"
-                )
-            upto = min(upto, self._end)
+            if not self.start_offset <= offset <= self.end_offset:
+                bounds = f"its log starts at {self.start_offset} and ends at {self.end_offset}"
+                raise OffsetOutOfRange(f"{self.name} has no offset {offset}: {bounds}")
+            upto = min(upto, self.end_offset)
             if offset >= upto:
                 return FetchDataInfo(offset, b"")
             try:
@@ -398,15 +390,15 @@ class UnifiedLog:
         timestamp or a later one; None if there is none. The caller decompresses the batch without the lock."""
         with self.lock:
             self.check_usable()
-            for header, load in self.segments.batches_since(timestamp, self._start):
-                if header.last_offset >= max(self._start, after + 1) and header.max_timestamp >= timestamp:
+            for header, load in self.segments.batches_since(timestamp, self.start_offset):
+                if header.last_offset >= max(self.start_offset, after + 1) and header.max_timestamp >= timestamp:
                     return header, load()
         return None
 
     def greatest_timestamp(self) -> TimestampAndOffset | None:
         with self.lock:
             self.check_usable()
-            candidate = self.segments.batch_of_greatest(self._start)
+            candidate = self.segments.batch_of_greatest(self.start_offset)
             if candidate is None:
                 return None
             header, load = candidate
@@ -423,7 +415,7 @@ class UnifiedLog:
         If the batch cannot be decompressed or parsed, yield one last pair: its base offset, or the log start if that is
         greater, and the batch's largest timestamp.
         """
-        start = self._start
+        start = self.start_offset
         try:
             for offset, time in read_times(batch):
                 if offset >= start:
@@ -441,7 +433,7 @@ class UnifiedLog:
         producers = self.producers
         if producers.first_open_offset is None and not producers.unreplicated:
             return high_watermark
-        return min(max(producers.last_stable_offset(high_watermark), self._start), high_watermark)
+        return min(max(producers.last_stable_offset(high_watermark), self.start_offset), high_watermark)
 
     def on_high_watermark_updated(self, offset: int) -> None:
         self.producers.on_high_watermark_updated(offset)
@@ -509,7 +501,7 @@ class UnifiedLog:
             self._write_epochs()
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        return self.epochs.end_offset_for(epoch, self._end)
+        return self.epochs.end_offset_for(epoch, self.end_offset)
 
     def epoch_for_offset(self, offset: int) -> int:
         return self.epochs.epoch_for_offset(offset)
@@ -523,17 +515,17 @@ class UnifiedLog:
     def truncate_to(self, offset: int) -> None:
         with self.lock:
             self.check_usable()
-            if offset < self._start:
+            if offset < self.start_offset:
                 self.truncate_fully_and_start_at(offset)
                 return
-            if offset < self._end:
+            if offset < self.end_offset:
                 segment, position = self.segments.truncation_point(offset)
-                if segment.end_before(position) < self._start:  # one batch contains both offsets
-                    self.truncate_fully_and_start_at(self._start)
+                if segment.end_before(position) < self.start_offset:  # one batch contains both offsets
+                    self.truncate_fully_and_start_at(self.start_offset)
                     return
                 self.half_changed = True
-                offset = self._end = self._truncate_segments(segment, position, offset)
-                self.producers = self.snapshots.state_at(self._end) if len(self.producers) else ProducerStateManager()
+                offset = self.end_offset = self._truncate_segments(segment, position, offset)
+                self.producers = self.snapshots.state_at(offset) if len(self.producers) else ProducerStateManager()
             self.half_changed = True
             self.epochs.truncate_from_end(offset)
             self._write_epochs()
@@ -559,8 +551,8 @@ class UnifiedLog:
             self.segments.start_at(offset)
             self.flusher.restarted_at(offset)
             self.snapshots.covered_bytes = self.segments.appended_bytes
-            earlier = offset < self._start
-            self._start = self._end = offset
+            earlier = offset < self.start_offset
+            self.start_offset = self.end_offset = offset
             if earlier:
                 self._checkpoints.lower_start(offset)
             self.producers = ProducerStateManager()
@@ -590,10 +582,10 @@ class UnifiedLog:
     def increment_start_offset(self, offset: int) -> None:
         with self.lock:
             self.check_usable()
-            if offset > self._end:
-                raise OffsetOutOfRange(f"{self.name} cannot start at offset {offset}: it ends at offset {self._end}")
-            if offset > self._start:
-                self._start = offset
+            if offset > self.end_offset:
+                raise OffsetOutOfRange(f"{self.name} cannot start at offset {offset}: it ends at {self.end_offset}")
+            if offset > self.start_offset:
+                self.start_offset = offset
                 self.epochs.truncate_from_start(offset)
                 self._write_epochs()
 
@@ -609,12 +601,12 @@ class UnifiedLog:
         """Begin a flush; return None if everything is durable."""
         with self.lock:
             self.check_usable()
-            if self._end <= self.flusher.recovery_point and not self.flusher.names_changed:
+            if self.end_offset <= self.flusher.recovery_point and not self.flusher.names_changed:
                 return None
             self._ensure_transaction_index()
-            begun = self.flusher.begin(self._end)
+            begun = self.flusher.begin(self.end_offset)
             if self.segments.appended_bytes - self.snapshots.covered_bytes >= SNAPSHOT_BYTES:
-                self.snapshots.write(self._end, self.producers)
+                self.snapshots.write(self.end_offset, self.producers)
             return begun
 
     def write_out(self, flush: PendingFlush) -> bool:
@@ -639,7 +631,7 @@ class UnifiedLog:
             self.flusher.finish(flush)
 
     def is_flush_due(self, now_ms: int) -> bool:
-        return self.flusher.is_due(self._end, self._config, now_ms)
+        return self.flusher.is_due(self.end_offset, self._config, now_ms)
 
     def flush_with(self, path: str) -> None:
         """Let the next flush sync a file in the log's folder before it moves the recovery point."""
@@ -652,8 +644,8 @@ class UnifiedLog:
             if self.closed:
                 return
             self.segments.active.note_time()
-            if self._end > 0:
-                self.snapshots.write(self._end, self.producers)
+            if self.end_offset > 0:
+                self.snapshots.write(self.end_offset, self.producers)
             self.flusher.names_changed = True
             self.flush()
             self.abandon()
@@ -678,7 +670,7 @@ class UnifiedLog:
             while (segment := segments[0]).size and self._must_delete(segment, size, now_ms, high_watermark):
                 size -= segment.size
                 if len(segments) == 1:
-                    self._roll(self._end)
+                    self._roll(self.end_offset)
                 segments.delete_first(None if at_once else now_ms + self._config.file_delete_delay_ms)
                 count += 1
             if count:
@@ -690,7 +682,7 @@ class UnifiedLog:
 
     def _must_delete(self, segment: LogSegment, size: int, now_ms: int, high_watermark: int) -> bool:
         config = self._config
-        verdict = retention(config, segment.end, segment.size, size, self._start, high_watermark)
+        verdict = retention(config, segment.end, segment.size, size, self.start_offset, high_watermark)
         if verdict is not Retention.BY_TIME:
             return verdict is Retention.DELETE
         max_timestamp = newest(segment, now_ms - config.retention_ms)

@@ -40,5 +40,9 @@ def decode_unsigned(data: Bytes, at: int, bits_max: int = 64) -> tuple[int, int]
 
 
 def decode(data: Bytes, at: int, bits_max: int = 64) -> tuple[int, int]:
-    folded, at = decode_unsigned(data, at, bits_max)
+    folded = data[at]
+    if folded < 0x80:
+        at += 1
+    else:
+        folded, at = decode_unsigned(data, at, bits_max)
     return (folded >> 1) ^ -(folded & 1), at

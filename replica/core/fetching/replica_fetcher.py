@@ -175,6 +175,8 @@ class ReplicaFetcher:
 
     def _question(self, due: Due) -> LeaderRequest | None:
         """Return the OffsetForLeaderEpoch or ListOffsets request that must precede a fetch; None if none is needed."""
+        if all(role.step is FetchStep.FETCH for _, role in due):
+            return None
         epochs = tuple(
             EpochAsk(partition.where, role.epoch, last_epoch(partition.log))
             for partition, role in due

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import mul
 from struct import unpack
 from typing import Final
@@ -12,6 +13,7 @@ _RUN: Final = 256
 _POWERS: Final = tuple(pow(31, exponent, _WORD) for exponent in range(_RUN, -1, -1))
 
 
+@lru_cache(64)
 def java_hash(text: str) -> int:
     """Return Java's `String.hashCode`, which is computed from UTF-16 code units.
 
