@@ -385,7 +385,8 @@ class MemoryDisk:
     def _enter(self, kind: Kind, name: str) -> None:
         if self._dead:
             raise Crash("the server is dead")
-        self.errors.check()
+        if self.errors.failed is not None:
+            self.errors.check()
         if kind in CHANGES:
             if self.changes == self._crash_at and not self._crash_after:
                 self._dead = True

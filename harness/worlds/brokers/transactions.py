@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import trio
@@ -108,10 +109,8 @@ class Position:
         self.journal.positions.append(reply)
 
     async def try_to_look_up(self, *, stable: bool) -> None:
-        try:
+        with suppress(*REQUEST_ERRORS):
             await self.look_up(stable=stable)
-        except REQUEST_ERRORS:
-            return
 
 
 class Transactor:
@@ -159,11 +158,7 @@ class Transactor:
         while self.open:
             await self._progress.wait()
         self._incarnation = None
-        while self._incarnation is None:
-            try:
-                await self._initialize()
-            except REQUEST_ERRORS:
-                await trio.sleep(PAUSE_S)
+        await until_success(self._initialize)
 
     # -- one transaction -------------------------------------------------------------------------------------
 

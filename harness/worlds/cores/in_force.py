@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from unittest.mock import patch
 
 from attrs import evolve
 
@@ -22,9 +21,10 @@ def in_force(drawn: Sequence[Drawn]) -> Iterator[None]:
     with ExitStack() as stack:
         for each in drawn:
             constant = CONSTANTS[each.name]
-            module, _, path = constant.where.partition(":")
+            where, _, path = constant.where.partition(":")
             name, _, setting = path.partition(".")
-            value = evolve(getattr(import_module(module), name), **{setting: each.value}) if setting else each.value
-            for place in (module, *constant.also):
-                stack.enter_context(patch.object(import_module(place), name, value))
+            value = evolve(getattr(import_module(where), name), **{setting: each.value}) if setting else each.value
+            for module in map(import_module, (where, *constant.also)):
+                stack.callback(setattr, module, name, getattr(module, name))
+                setattr(module, name, value)
         yield

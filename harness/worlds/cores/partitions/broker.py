@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -29,6 +30,7 @@ from kraft_controller.wire import znodes
 from replica.core import replica_messages as messages
 from replica.core.alter_partition_manager import IsrWriteError
 from replica.core.metadata_cache import MetadataCache
+from replica.core.outbox import EMPTY_READY
 from replica.core.partitions.follower_role import FollowerRole
 from replica.core.partitions.offset_lookup import EARLIEST, Lookup
 from replica.core.partitions.partition import Partition
@@ -77,7 +79,7 @@ class PartitionBroker(Broker):
 
     def clock(self) -> int:
         """Return the time in milliseconds. It never starts near 0, as in reality."""
-        return 1_000_000 + self.world.now_ms
+        return 1_000_000 + self.world.now // 1_000
 
     # -- the process -------------------------------------------------------------------------------------
 
@@ -166,16 +168,17 @@ class PartitionBroker(Broker):
         """Do the periodic work. The core itself checks the followers."""
         self.later(MAINTENANCE_MS * 1_000, self._check_followers)
         self._maintenances += 1
+        now = self.clock()
         self.world.checkers.commitment.idle(self)
-        self._due.look(self.disk.due_for_flush(self.clock()))
-        cleaned = self.disk.look(self.clock(), self.core.high_watermarks(), self._maintenances % CHECKPOINTS == 0)
+        self._due.look(self.disk.logs.due_for_flush(now))
+        cleaned = self.disk.look(now, self.core.high_watermarks(), self._maintenances % CHECKPOINTS == 0)
         self.core.logs_retired()
         self.world.checkers.logs.changed(self)
         self.world.checkers.lag.check(self, self._store_requests)
         if cleaned is not None:
             self.world.checkers.logs.cleaned(self, cleaned)
         propagation = self.core.alter_partition.propagation
-        due = propagation.due(self.clock())
+        due = propagation.due(now)
         if due and self.session:
             self.do(
                 _create_notification(Note(ISR_CHANGE_NOTICE, znodes.partitions(due))),
@@ -202,7 +205,7 @@ class PartitionBroker(Broker):
 
     def send(self, target: int, act: Callable[[PartitionBroker], None]) -> None:
         """Send a message to another broker, which calls `act` unless the network loses the message."""
-        self.world.send(self.id, target, act)
+        self.world.wires.send(self.id, target, lambda: act(self.world.brokers[target]))
 
     def serve(
         self, follower: PartitionBroker, request: messages.LeaderRequest, on_reply: Callable[[Answers | None], None]
@@ -210,12 +213,12 @@ class PartitionBroker(Broker):
         """Handle a request of a follower. `on_reply` receives the results, or None if this broker is down."""
 
         def answer(results: Answers | None) -> None:
-            self.world.wires.send(self.id, follower.id, lambda: follower.soon(lambda: on_reply(results)))
+            self.world.wires.send(self.id, follower.id, partial(follower.soon, partial(on_reply, results)))
 
         if not self.up:
             answer(None)
         else:
-            self.soon(lambda: self._serve(follower.id, request, answer))
+            self.soon(partial(self._serve, follower.id, request, answer))
 
     def _serve(self, follower: BrokerId, request: messages.LeaderRequest, answer: Callable[[Answers], None]) -> None:
         if request.fetch is not None:
@@ -307,16 +310,22 @@ class PartitionBroker(Broker):
     # -- the effects of the core -------------------------------------------------------------------------
 
     def turn(self) -> None:
-        if not self.up:
-            return
-        self._act()
-        while sum(each.act() for each in self._coordinators):
+        has_more = self.up
+        while has_more:
             self._act()
+            has_more = False
+            for coordinator in self._coordinators:
+                has_more = coordinator.act() or has_more
 
     def _act(self) -> None:
         self.world.checkers.logs.changed(self)
         ready = self.core.ready()
         check_waiting(self)
+        if ready is not EMPTY_READY:
+            self._carry_out(ready)
+        self._arm()
+
+    def _carry_out(self, ready: messages.Ready) -> None:
         for reply in ready.replies:
             self.world.checkers.commitment.check_replies(self, reply.results)
             self._replied(reply.token)(reply.results)
@@ -331,10 +340,6 @@ class PartitionBroker(Broker):
         for taken in ready.roles:
             for coordinator in self._coordinators:
                 coordinator.role_taken(taken)
-        self._note(ready)
-        self._arm()
-
-    def _note(self, ready: messages.Ready) -> None:
         world = self.world
         for note in ready.notes:
             world.counted(f"replica {note.event}")

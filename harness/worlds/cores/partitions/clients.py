@@ -58,13 +58,11 @@ class Party:
 
     def __init__(self, world: PartitionsSimulator, number: int, where: TopicPartition, kind: str) -> None:
         self.world = world
+        self.later = world.later
         self.number = number
         self.where = where
         self.timeout_ms = world.replication.timeout_ms
         self.random = Random(f"{world.script.seed}/{kind}/{number}/{where}")
-
-    def later(self, wait_us: int, act: Callable[[], None]) -> None:
-        self.world.push(self.world.now + wait_us, lambda *_: act(), None, None)
 
     def found(self, named_by: Callable[[Any], int | None], random: Random | None = None) -> Any:
         """Ask a random broker for the broker that it names, a leader or a coordinator. Return None if there is none, or
@@ -92,6 +90,35 @@ class Party:
 
     def reply(self, broker: Any, act: Callable[[], None]) -> None:
         self.world.wires.send(broker.id, -self.number, act)
+
+    def request(
+        self,
+        broker: Any,
+        act: Callable[[Callable[[Any], None]], None],
+        on_reply: Callable[[Any], None],
+        wait_us: int = ANSWER_US,
+    ) -> None:
+        """Send a request: `act` runs at the broker, and receives the function to reply with.
+
+        `on_reply` receives the first reply. It receives None if the broker is down or None, or does not reply in time.
+        """
+        if broker is None:
+            self.later(RETRY_US, partial(on_reply, None))
+            return
+        over = False
+
+        def receive(reply: Any) -> None:
+            nonlocal over
+            if not over:
+                over = True
+                on_reply(reply)
+
+        self.ask(
+            broker,
+            lambda: act(lambda reply: self.reply(broker, partial(receive, reply))),
+            partial(receive, None),
+        )
+        self.later(wait_us, partial(receive, None))
 
 
 @define(eq=False)
@@ -283,7 +310,6 @@ class Consumer(Party):
         super().__init__(world, number, where, "consumer")
         self.offset = 0
         self.committed = committed
-        self._sent = 0
         self._poll()
 
     def _poll(self) -> None:
@@ -296,33 +322,25 @@ class Consumer(Party):
         if broker is None:
             self.later(POLL_MS * 1_000, self._poll)
             return
-        self._sent += 1
-        number, offset = self._sent, self.offset
+        offset = self.offset
         wanted = FetchPartition(self.where, offset, 1 << 16)
         anywhere = self.world.reads_anywhere
-        request = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, committed=self.committed, any_replica=anywhere)
+        asked = Fetch((wanted,), CONSUMER, wait_ms=POLL_MS, committed=self.committed, any_replica=anywhere)
 
-        def on_reply(result: Fetched | None, begins: int = 0) -> None:
-            if number == self._sent:
-                self._sent += 1
-                self._replied(result, begins)
-
-        def answer(results: list[Fetched]) -> None:
+        def answer(reply: Callable[[Any], None], results: list[Fetched]) -> None:
             [result] = results
             if result.error is ErrorCode.NONE:
                 self.world.checkers.commitment.delivered(broker, self.where, offset, result.records)
                 if self.committed:
                     self.world.checkers.stability.delivered(broker, self.where, offset, result)
-            begins = broker.earliest(self.where)
-            self.reply(broker, lambda: on_reply(result, begins))
+            reply((result, broker.earliest(self.where)))
 
-        self.ask(broker, lambda: broker.fetch(request, answer), lambda: on_reply(None))
-        self.later(ANSWER_US, lambda: on_reply(None))
+        self.request(broker, lambda reply: broker.fetch(asked, partial(answer, reply)), self._replied)
 
-    def _replied(self, result: Fetched | None, begins: int) -> None:
-        if result is not None:
-            self.take(result, begins)
-        self.later(5_000 if result is not None and result.records else POLL_MS * 500, self._poll)
+    def _replied(self, reply: tuple[Fetched, int] | None) -> None:
+        if reply is not None:
+            self.take(*reply)
+        self.later(5_000 if reply is not None and reply[0].records else POLL_MS * 500, self._poll)
 
     def take(self, result: Fetched, begins: int) -> None:
         """Process an answer for the consumer's offset. `begins` is the first offset of the broker's log."""

@@ -97,8 +97,6 @@ class Committer(Party):
         self._left = 0
         self._busy = False
         self._marks = 0
-        self._sent = 0
-        """The number of requests that were sent or answered, which identifies the open request."""
         self._position = 0
         self._coordinator: Any = None
 
@@ -124,23 +122,7 @@ class Committer(Party):
     def _send(self, ask: messages.Ask, on_reply: OnReply, wait_us: int = ANSWER_US) -> None:
         """Send a request to the coordinator. `on_reply` receives the reply, or None if there is none."""
         broker = self._coordinator = self._coordinator or self.found(lambda each: each.groups.find(self.group))
-        self._sent += 1
-        number = self._sent
-
-        def receive(reply: Answer) -> None:
-            if number == self._sent:
-                self._sent += 1
-                on_reply(reply)
-
-        if broker is None:
-            self.later(RETRY_US, lambda: receive(None))
-            return
-        self.ask(
-            broker,
-            lambda: broker.groups.ask(ask, lambda reply: self.reply(broker, lambda: receive(reply))),
-            lambda: receive(None),
-        )
-        self.later(wait_us, lambda: receive(None))
+        self.request(broker, lambda reply: broker.groups.ask(ask, reply), on_reply, wait_us)
 
     def _again(self, act: Callable[[], None]) -> None:
         """Try again later, perhaps at another coordinator."""

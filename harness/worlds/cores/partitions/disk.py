@@ -99,9 +99,6 @@ class Disk:
 
     # -- periodic work -----------------------------------------------------------------------------------
 
-    def due_for_flush(self, now_ms: int) -> list[UnifiedLog]:
-        return list(self.logs.due_for_flush(now_ms))
-
     def look(self, now_ms: int, watermarks: Mapping[TopicPartition, int], checkpoint: bool) -> TopicPartition | None:
         """Do the periodic work. Return the log that was cleaned, if any."""
         cleaned, plain = None, cast("Mapping[tuple[str, int], int]", watermarks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from harness.worlds.cores.partitions.simulator import ReplicaHost
@@ -52,11 +53,9 @@ class Fetcher:
         self._busy = True
         self._sent += 1
         number = self._sent
-        broker.send(
-            leader, lambda other: other.serve(broker, request, lambda answers: self._on_reply(number, request, answers))
-        )
+        broker.send(leader, lambda other: other.serve(broker, request, partial(self._on_reply, number, request)))
         wait_ms = request.fetch.wait_ms if request.fetch is not None else 0
-        broker.later(ANSWER_US + wait_ms * 1_000, lambda: self._give_up(number, request))
+        broker.later(ANSWER_US + wait_ms * 1_000, partial(self._give_up, number, request))
 
     def _again(self, wait_ms: int) -> None:
         alarm = self._alarm

@@ -71,6 +71,7 @@ class SessionReader:
 
     def __init__(self, world: PartitionsSimulator, number: int, *, committed: bool) -> None:
         self.world = world
+        self.later = world.later
         self.number = number
         self.committed = committed
         self.consumers: list[SessionConsumer] = []
@@ -82,9 +83,6 @@ class SessionReader:
         made = SessionConsumer(self, where, committed=self.committed)
         self.consumers.append(made)
         return made
-
-    def later(self, wait_us: int, act: Callable[[], None]) -> None:
-        self.world.push(self.world.now + wait_us, lambda *_: act(), None, None)
 
     @property
     def calm(self) -> bool:

@@ -31,6 +31,7 @@ from harness.worlds.cores.store.checks import committed
 from harness.worlds.disks import Crashed
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.partitions.log_config import UNBOUNDED, LogConfig
+from replica.core.replica_messages import Fetch, Fetched
 from replica.core.replica_settings import ReplicaSettings
 from replica.wire.validation import LONG_MAX
 
@@ -93,8 +94,11 @@ class Wires:
     """
 
     def __init__(self, world: Common[Any]) -> None:
+        timing = world.script.timing
         self._world = world
         self._random = Random(f"{world.script.seed}/wires")
+        self._delay_min = timing.delay_us_min
+        self._delay_span = max(1, timing.delay_us_max - timing.delay_us_min)
         self.cut: dict[int, int] = {}
         """The number of faults that cut a broker off, by broker."""
         self.parted: dict[tuple[int, int], int] = {}
@@ -115,12 +119,10 @@ class Wires:
     def send(self, source: int, target: int, act: Callable[[], None]) -> None:
         if not self.reach(source, target):
             return
-        timing, world = self._world.script.timing, self._world
-        delay = timing.delay_us_min + int(self._random.random() * max(1, timing.delay_us_max - timing.delay_us_min))
-        link = (source, target)
-        at = max(world.now + delay + self.slow.get(source, 0), self._last.get(link, 0) + 1)
-        self._last[link] = at
-        world.push(at, self._arrive, link, act)
+        link, delay = (source, target), self._delay_min + int(self._random.random() * self._delay_span)
+        at, last = self._world.now + delay + self.slow.get(source, 0), self._last.get(link, 0)
+        self._last[link] = at = at if at > last else last + 1
+        self._world.push(at, self._arrive, link, act)
 
     def _arrive(self, link: tuple[int, int], act: Callable[[], None]) -> None:
         if self.reach(*link):
@@ -159,8 +161,8 @@ class PartitionsSimulator(ControllerSimulator):
         else:
             super().crashed(crash)
 
-    def send(self, source: int, target: int, act: Callable[[Any], None]) -> None:
-        self.wires.send(source, target, lambda: act(self.brokers[target]))
+    def later(self, wait_us: int, act: Callable[[], None]) -> None:
+        self.push(self.now + wait_us, _call, act, None)
 
     def new_producer(self) -> int:
         self._producers += 1
@@ -205,8 +207,12 @@ class PartitionsSimulator(ControllerSimulator):
             yield from changes_of_batch(batch)
 
 
+def _call(act: Callable[[], None], _: None) -> None:
+    act()
+
+
 class ReplicaHost(Broker, Protocol):
-    """The parts of a broker that its fetchers, flushes and coordinators use."""
+    """The parts of a broker that its fetchers, flushes and sessions of consumers use."""
 
     world: PartitionsSimulator
     life: int
@@ -220,6 +226,7 @@ class ReplicaHost(Broker, Protocol):
         """Carry out the effects of the core."""
 
     def send(self, target: int, act: Callable[[Any], None], /) -> None: ...
+    def fetch(self, request: Fetch, answer: Callable[[list[Fetched]], None], /) -> None: ...
 
 
 def with_members(outcome: Outcome, recorders: Mapping[str, Recorder], doubtful: Callable[[str], bool]) -> Outcome:

@@ -173,15 +173,14 @@ class TransactionalOffsets:
             broker = self._coordinator = self._coordinator or party.found(
                 lambda each: each.groups.find(self.group), self._random
             )
-            if broker is None:
-                party.later(RETRY_US, lambda: on_reply(None))
-                return
 
-            def answer(reply: messages.Reply) -> None:
-                answered(broker)
-                party.reply(broker, lambda: on_reply(reply))
+            def act(reply: OnReply) -> None:
+                def answer(found: messages.Reply) -> None:
+                    answered(broker)
+                    reply(found)
 
-            party.ask(broker, lambda: broker.groups.ask(ask, answer), lambda: on_reply(None))
-            party.later(wait_us, lambda: on_reply(None))
+                broker.groups.ask(ask, answer)
+
+            party.request(broker, act, on_reply, wait_us)
 
         return step

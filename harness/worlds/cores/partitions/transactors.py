@@ -16,7 +16,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from harness.checkers.transactions import Transaction, TransactionOutcome
-from harness.worlds.cores.partitions.clients import ANSWER_US, LATE_US, RETRY_US, Party
+from harness.worlds.cores.partitions.clients import LATE_US, RETRY_US, Party
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
 from harness.worlds.cores.partitions.transactional_offsets import OnReply, Step, Steps, TransactionalOffsets
 from kraft_controller.core.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
@@ -203,13 +203,7 @@ class Transactor(Party):
     def _at_coordinator(self, act: Callable[[Any, OnReply], None]) -> Step:
         def step(on_reply: OnReply) -> None:
             broker = self._coordinator = self._coordinator or self.found(lambda each: each.transactions.find(self.id))
-            if broker is not None:
-                self.ask(
-                    broker,
-                    lambda: act(broker, lambda reply: self.reply(broker, lambda: on_reply(reply))),
-                    lambda: on_reply(None),
-                )
-            self.later(RETRY_US if broker is None else ANSWER_US, lambda: on_reply(None))
+            self.request(broker, lambda reply: act(broker, reply), on_reply)
 
         return step
 
