@@ -31,7 +31,7 @@ BUGS = (
     mutant(
         "veto-obeys-truncation",
         "a survivor truncates what was committed",
-        (f"{LEARNER}._on_trunc", "if message.common < log_state.known:", "if False:"),
+        (f"{LEARNER}._on_trunc", "if common < log_state.known:", "if False:"),
         ("zab.core.log_state:LogState.truncate", "if zxid < self.committed:", "if False:"),
     ),
     mutant(
@@ -42,7 +42,7 @@ BUGS = (
     mutant(
         "veto-without-need",
         "a learner vetoes a leader that lacks only what was not committed",
-        (f"{LEARNER}._on_trunc", "if message.common < log_state.known:", "if message.common < log_state.history.last:"),
+        (f"{LEARNER}._on_trunc", "if common < log_state.known:", "if common < log_state.history.last:"),
     ),
     mutant(
         "epoch-of-two-leaders-shared",
@@ -65,7 +65,7 @@ BUGS = (
     mutant(
         "no-digest-behind-the-log",
         "a leader does not compare the contents where its memory begins",
-        (f"{HANDSHAKE}._synchronize", "if digest is None and stop == history.base:", "if False:"),
+        (f"{HANDSHAKE}._synchronize", "if digest is None and later is not None:", "if False:"),
     ),
     mutant(
         "newer-membership-not-compared",
