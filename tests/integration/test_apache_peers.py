@@ -13,7 +13,7 @@ from zab.core.messages import Diff, SnapBegin, Trunc
 from zab.store.store import Store
 from zab.wire.apache.quorum_packets import PacketType
 
-pytestmark = [apache.needs_apache, pytest.mark.slow]
+pytestmark = [apache.needs_apache, pytest.mark.slow, pytest.mark.nightly]
 
 
 def test_every_byte_between_three_servers_and_an_observer(tmp_path: Path) -> None:

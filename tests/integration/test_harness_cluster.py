@@ -19,6 +19,7 @@ REASON = runpy.run_path(str(EXAMPLE))["missing"]()
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(REASON is not None, reason=REASON or "")
 def test_two_workers_run_a_campaign_and_analyse_it(tmp_path: Path) -> None:
     command = [sys.executable, str(EXAMPLE), str(tmp_path)]

@@ -18,6 +18,7 @@ REASON = runpy.run_path(str(EXAMPLE))["missing"]()
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(REASON is not None, reason=REASON or "")
 def test_a_master_takes_over_what_the_other_had() -> None:
     done = subprocess.run(
