@@ -50,7 +50,8 @@ _STATES: Final = ("zab.wire.apache.snapshot_stream",)
 
 CONSTANTS: Final[Mapping[str, Constant]] = {
     # consensus
-    "dial_attempts": Constant("zab.core.learner.learner:DIAL_ATTEMPTS", (1, 2, 10), also=("zab.core.node",)),
+    # Not 1: an elected leader closes its links, so a learner that had dialled before would give up at each election.
+    "dial_attempts": Constant("zab.core.learner.learner:DIAL_ATTEMPTS", (2, 3, 10), also=("zab.core.node",)),
     "progress_log_ms": Constant("zab.core.sync_progress:PROGRESS_LOG_MS", (1, 20)),
     "outstanding_bytes_max": Constant(f"{_SETTINGS}.outstanding_bytes_max", (1, 200, 1_000)),
     "window_bytes": Constant(f"{_SETTINGS}.window_bytes", (1, 200, 1_000)),
