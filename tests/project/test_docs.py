@@ -162,7 +162,7 @@ def test_commands_and_their_options_exist(page: Path) -> None:
             check_command_line(zab_broker, arguments)
         else:
             subcommand = arguments[:1] if arguments and not arguments[0].startswith("-") else []
-            if arguments[:1] in (["log"], ["snapshot"]):
+            if arguments[:1] in (["log"], ["snapshot"], ["migrate"]):
                 subcommand = arguments[:2]
             known = help_of(program, *subcommand)
             for argument in arguments:

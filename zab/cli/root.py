@@ -19,6 +19,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "console": LazyCommand("zab.cli.console_command:console", "show servers and nodes in a browser"),
     "log": LazyCommand("zab.cli.log_command:log", "print, verify and repair a transaction log"),
     "snapshot": LazyCommand("zab.cli.snapshot_command:snapshot", "print, verify and take snapshots"),
+    "migrate": LazyCommand(
+        "zab.cli.migration.migrate_command:migrate", "replace the servers of a running ensemble of ZooKeeper one by one"
+    ),
     "import": LazyCommand("zab.cli.import_export:import_", "convert a data directory of ZooKeeper for `zab serve`"),
     "export": LazyCommand("zab.cli.import_export:export", "convert a data directory of `zab serve` for ZooKeeper"),
 }
@@ -33,7 +36,7 @@ def zab() -> None:
     Try it:              zab dev, then any ZooKeeper client at 127.0.0.1:2181
     Run it:              zab serve zoo.cfg
     Operate it:          zab status, zab shell, zab console
-    Move to it:          zab import, and back with zab export
+    Move to it:          zab migrate plan, zab import, and back with zab export
     Inspect its files:   zab log dump, zab snapshot dump
 
     Results go to stdout, logs to stderr. Exit status: 0 success, 1 failure, 2 wrong usage, 74 stdout cannot be written;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 
 import click
@@ -177,7 +178,9 @@ def test_url_in_place_of_an_address_is_refused_with_the_form() -> None:
 
 
 def full(where: str, sid: int) -> ServerRow:
-    return ServerRow(where, sid, "follower", 0x7F00000000000005, 123456, 1000, 2000, 30000, 12.5, 7, "3.9.5-zab")
+    return ServerRow(
+        where, sid, "follower", 0x7F00000000000005, 123456, 1000, 2000, 30000, 12.5, 7, "3.9.5-zab-1.0.0, built on x"
+    )
 
 
 @pytest.mark.parametrize("where", ["127.0.0.1:99999", "127.0.0.1:0", "here"])
@@ -196,4 +199,16 @@ def test_table_fits_the_terminal_and_cuts_no_value(width: int) -> None:
     assert all(len(line.rstrip()) <= width for line in lines)
     for value in ("192.168.100.101:2181", "follower", "0x7f00000000000005"):
         assert value in lines[2]
-    assert ("3.9.5-zab" in lines[2]) == (width == 200)
+    assert ("zab 1.0.0" in lines[2]) == (width == 200)
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_mixed_ensemble_shows_what_each_server_is(width: int) -> None:
+    mixed = full("zk1.example:2181", 1), evolve(full("zk2.example:2181", 2), version="3.9.5-0ab1")
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(as_table(Health(mixed, (), HEALTHY), width))
+    lines = console.export_text().splitlines()
+    assert ["zab 1.0.0" in lines[2], "ZooKeeper 3.9.5" in lines[3]] == [True, True]
+    assert all(len(each.rstrip()) <= width for each in lines)
+    told = json.loads(status_command.as_json(Health(mixed, (), HEALTHY)))
+    assert [each["software"] for each in told["servers"]] == ["zab 1.0.0", "ZooKeeper 3.9.5"]

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zab.cli.status.server_queries import Membership, ServerReport, ServerRow, ask, membership
+from zab.cli.status.server_software import software_of
 from zab.service.health.ensemble_health import VETOING
 
 HEALTHY, DEGRADED, DOWN = 0, 1, 2
@@ -186,7 +187,10 @@ async def look(servers: Sequence[tuple[str, str, int]], timeout_s: float) -> Hea
 
 
 def as_json(health: Health) -> str:
-    rows = [{**asdict(row), "zxid": None if row.zxid is None else f"{row.zxid:#x}"} for row in health.rows]
+    rows = [
+        {**asdict(row), "zxid": None if row.zxid is None else f"{row.zxid:#x}", "software": _software(row)}
+        for row in health.rows
+    ]
     values: dict[str, Any] = {"health": WORDS[health.status], "servers": rows, "problems": list(health.problems)}
     return json.dumps(values, indent=2)
 
@@ -225,15 +229,25 @@ def _cells(row: ServerRow) -> dict[str, str]:
         "clients": _shown(row.connections),
         "req/s": _shown(row.requests_per_s),
         "latency": "-" if row.latency_ms is None else f"{row.latency_ms:.1f} ms",
-        "version": row.version or "-",
+        "version": _software(row) or "-",
     }
 
 
+def _software(row: ServerRow) -> str:
+    """Return the program and its release, like `ZooKeeper 3.9.5`; the reported version if it has an unknown form."""
+    return str(software_of(row.version) or row.version)
+
+
 def _fitting(rows: Sequence[dict[str, str]], width: int) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and lines. Leave out columns of LEFT_OUT_FIRST until the rest fits; cut no value."""
+    """Return the headings and lines. Leave out columns of LEFT_OUT_FIRST until the rest fits; cut no value.
+
+    The column with the software is the last to go in an ensemble with servers of zab and of ZooKeeper.
+    """
     names = list(rows[0]) if rows else []
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
-    for name in LEFT_OUT_FIRST:
+    first, *others = LEFT_OUT_FIRST
+    is_mixed = len({row[first].partition(" ")[0] for row in rows} - {"-"}) > 1
+    for name in [*others, first] if is_mixed else LEFT_OUT_FIRST:
         if sum(widths[each] + GAP for each in names) - GAP <= width:
             break
         names.remove(name)
@@ -313,7 +327,8 @@ def status(
 
     An admin port of zab reports all members. From a single client port, of zab or of ZooKeeper, the command finds the
     other members if the membership names their client ports, as in server.1=...;2181. Otherwise, name all servers. Name
-    several servers in any case to get an answer even if one of them is down.
+    several servers in any case to get an answer even if one of them is down. The column `version` shows whether a
+    server is zab or ZooKeeper.
 
     \b
     zab status 10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181

@@ -13,7 +13,9 @@ from attrs import asdict, fields, frozen
 
 from zab.core.errors import WireError
 
-VERSION: Final = "3.9.5-zab, built on 11/20/2026 00:00 UTC"
+MARK: Final = "-zab"
+"""Follows the version of ZooKeeper in the version that a server of zab reports. The release of zab comes next."""
+VERSION: Final = f"3.9.5{MARK}-1.0.0, built on 11/20/2026 00:00 UTC"
 """The version that the server reports. Tools derive from it which requests a server supports.
 
 Some tools require a date after the version, as ZooKeeper wrote it until 3.5: `FLWSrvr` of go-zookeeper accepts no other

@@ -49,6 +49,8 @@ def monitor(server: ServerRuntime) -> dict[str, object]:
         values["peer_state"] = (
             f"{_STATES[seen.status.role.state]} - {'broadcast' if seen.status.role.serving else 'election'}"
         )
+    if server.member.zookeeper is not None:
+        values["peer_protocol"] = "zookeeper"
     for metric in METRICS:
         value = metric.value(seen)
         if isinstance(value, Summary):

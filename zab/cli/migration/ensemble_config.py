@@ -1,0 +1,169 @@
+"""The part of a zoo.cfg that a migration needs, and the settings in it with which no migration is possible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from zab.cli.migration.server_answers import SETTING
+from zab.cli.zoo_cfg.members import read_ensemble
+from zab.cli.zoo_cfg.zoo_source import ZooSource
+from zab.config.config_source import BadConfig
+from zab.core.ensemble import Ensemble, Server
+
+ADMIN_PORT: Final = 8080
+"""ZooKeeper's default for `admin.serverPort`. ZooKeeper opens this port unless `admin.enableServer=false`."""
+WORDS: Final = ("conf", "mntr", "ruok", "srvr")
+_EVERYWHERE: Final = frozenset({None, "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})
+_SASL: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl")
+_PROVIDERS: Final = re.compile(
+    r"(org\.apache\.zookeeper\.server\.auth\.)?(IP|Digest|SASL|X509|Ensemble)AuthenticationProvider"
+)
+
+
+@frozen
+class Obstacle:
+    """A setting with which a server of zab cannot join the ensemble, and the remedy."""
+
+    text: str
+    remedy: str
+
+
+@frozen
+class EnsembleConfig:
+    """The ensemble that a zoo.cfg describes.
+
+    path         the file
+    ensemble     the members; None for a standalone server
+    data, log    dataDir and dataLogDir of each server of ZooKeeper
+    client_port  the client port of members without one in their server.N line
+    admin_port   the admin port of each server of ZooKeeper; None if it is switched off
+    admin_path   the path in front of the names of the admin commands
+    words        the four-letter words in 4lw.commands.whitelist
+    obstacles    the reasons why no step may be taken
+    warnings     what differs at a server of zab
+    """
+
+    path: Path
+    ensemble: Ensemble | None
+    data: Path
+    log: Path | None
+    client_port: int | None
+    admin_port: int | None
+    admin_path: str
+    words: tuple[str, ...]
+    obstacles: tuple[Obstacle, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def client_address(self, member: Server) -> tuple[str, int] | None:
+        """Return the address at which a member answers four-letter words; None if the file names no port for it."""
+        port = member.client_port or self.client_port
+        host = member.host if member.client_host in _EVERYWHERE else member.client_host
+        return None if port is None or host is None else (host, port)
+
+
+def read_config(path: Path) -> EnsembleConfig:
+    """Read the zoo.cfg of a server of ZooKeeper. Raise `BadConfig` if the file cannot be read or has mistakes."""
+    source = ZooSource.read(path)
+    if source.problems and not source.entries:
+        raise BadConfig(source.problems)
+    ensemble = read_ensemble(source)
+    if not source.text("dataDir"):
+        source.missing("dataDir", "the directory that each server of ZooKeeper uses")
+    if source.value("peerProtocol") is not None:
+        source.problem("peerProtocol", "this is a file for `zab serve`: give the zoo.cfg of a server of ZooKeeper")
+    client_port = source.value("clientPort")
+    admin_port = source.value("admin.serverPort", ADMIN_PORT)
+    has_admin = source.value("admin.enableServer", True)
+    words = tuple(sorted(each.strip() for each in source.text("4lw.commands.whitelist").split(",") if each.strip()))
+    source.warn_of_keys_without_effect()
+    if source.problems:
+        raise BadConfig(source.problems, source.warnings)
+    log = source.text("dataLogDir")
+    data = Path(source.text("dataDir"))
+    return EnsembleConfig(
+        path.absolute(),
+        ensemble,
+        data,
+        None if not log or Path(log) == data else Path(log),
+        client_port,
+        admin_port if has_admin else None,
+        source.text("admin.commandURL", "/commands"),
+        words,
+        tuple(_obstacles(source, ensemble)),
+        (*_warnings(source), *source.warnings),
+    )
+
+
+def _obstacles(source: ZooSource, ensemble: Ensemble | None) -> Iterator[Obstacle]:
+    if ensemble is None:
+        yield Obstacle(
+            f"{source.path} has no server.N lines: a standalone server cannot be replaced while it runs",
+            "stop it and import its directory: docs/howto/move-from-zookeeper.md, section 'With a stop'",
+        )
+        return
+    if ensemble.groups or ensemble.weights:
+        yield Obstacle(
+            f"{source.path} has group.N or weight.N lines: servers of zab do not support them in an ensemble with "
+            "servers of ZooKeeper yet",
+            "remove the groups on all servers, if a plain majority is acceptable, or move with a stop",
+        )
+    for name in _SASL:
+        if source.value(name, False):
+            yield Obstacle(
+                f"{source.where(name)}: SASL and Kerberos between servers are not supported",
+                "switch it off on all servers of ZooKeeper first, with a rolling restart; protect the ports between "
+                "servers by a firewall",
+            )
+    if source.value("sslQuorum", False):
+        yield Obstacle(
+            f"{source.where('sslQuorum')}: TLS between servers is not supported in an ensemble with servers of "
+            "ZooKeeper yet",
+            "switch it off on all servers first, with portUnification=true during the rolling restarts, or move with a "
+            "stop",
+        )
+    if source.value("requireKerberosConfig", "false") == "true" or _uses_kerberos(source):
+        yield Obstacle(
+            f"{source.path}: clients log in with Kerberos, which servers of zab do not support",
+            "move the clients to SASL DIGEST-MD5, to digest or to certificates first",
+        )
+    for key, entry in source.entries.items():
+        if key.startswith("authProvider.") and not _PROVIDERS.fullmatch(entry.value.strip()):
+            yield Obstacle(
+                f"{source.where(key)}: a Java class cannot be loaded",
+                "remove it, if no ACL needs it, or write a provider for zab: docs/howto/secure-the-client-port.md",
+            )
+
+
+def _uses_kerberos(source: ZooSource) -> bool:
+    """Return whether the JAAS file, if it can be read here, has Java's login module for Kerberos."""
+    name = source.text("java.security.auth.login.config")
+    try:
+        return bool(name) and "Krb5LoginModule" in Path(name).read_text(errors="replace")
+    except OSError:
+        return False
+
+
+def _warnings(source: ZooSource) -> Iterator[str]:
+    if source.value("reconfigEnabled", False):
+        yield (
+            f"{source.where('reconfigEnabled')}: keep the value on all servers, and reconfigure nothing during the "
+            "move: a leader of zab refuses reconfig with UNIMPLEMENTED (-6)"
+        )
+    if (
+        source.text("java.security.auth.login.config")
+        and not Path(source.text("java.security.auth.login.config")).is_file()
+    ):
+        yield (
+            f"{source.where('java.security.auth.login.config')}: not on this machine, so it was not checked for "
+            "Kerberos, which is not supported"
+        )
+    if "clientPort" not in source.entries and "secureClientPort" in source.entries:
+        yield (
+            f"{source.path}: only secureClientPort is set: the state is read at the admin ports, because four-letter "
+            f"words need a plain port ({SETTING})"
+        )
