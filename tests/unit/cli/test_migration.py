@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -273,7 +274,7 @@ def test_way_back_changes_once_zab_has_served(tmp_path: Path) -> None:
 # -- checks --------------------------------------------------------------------------------------------
 
 
-def changed(sid: int, **values: object) -> list[ServerState]:
+def changed(sid: int, **values: Any) -> list[ServerState]:
     return [evolve(each, **values) if each.id == sid else each for each in THEIRS]
 
 

@@ -189,7 +189,7 @@ def _way_back(directories: Directories, back: bool) -> tuple[str, ...]:
     if back:
         return (
             f"until ZooKeeper has started: move {directories.ours} back, and start `zab serve` again",
-            "after that: zab migrate plan",
+            "after that: zab migrate plan, which needs a new directory (--to) if the old one is still there",
         )
     return (
         "before the stop: nothing has changed",
