@@ -130,7 +130,7 @@ class MemberRuntime:
         if arguments.zookeeper is not None:
             digests = TreeDigestCheck(machine) if isinstance(machine, DigestedTree) else None
             owners = machine if isinstance(machine, SessionOwners) else _NoSessions()
-            zookeeper = ZookeeperForwarder(me, pending, limits, _encode_on, owners, digests)
+            zookeeper = ZookeeperForwarder(me, pending, limits, _encode_on, owners, digests, lambda: node.last)
         self.requests = requests = RequestPath(
             node,
             machine,

@@ -73,7 +73,9 @@ class World:
     def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008
         self.pending = PendingSubmissions(bytes(8), 100, 10_000)
         self.tree = Tree()
-        self.it = ZookeeperForwarder(ServerId(4), self.pending, limits, encode, self, TreeDigestCheck(self.tree))
+        self.received = Zxid(0)
+        digests = TreeDigestCheck(self.tree)
+        self.it = ZookeeperForwarder(ServerId(4), self.pending, limits, encode, self, digests, lambda: self.received)
         self.ends: list[object] = []
         self.attached: list[tuple[int, int, int]] = []
         self.link = FakeLink()
@@ -281,3 +283,15 @@ def test_difference_after_a_snapshot_counts_only_once_the_trees_were_equal() -> 
         world.tree.digest = ours
         world.apply(SESSION, 1, zxid=make(1, counter))
     assert world.tree.different == [(make(1, 4), 4, 5)]
+
+
+def test_transaction_from_before_the_request_is_not_its_answer() -> None:
+    """A client that came from another server counts from 1 again. Its request of then is received, but not applied."""
+    world = World()
+    world.lead()
+    world.received = Zxid(AT + 1)
+    world.submit(write(SESSION, 1))
+    world.apply(SESSION, 1, "of the earlier server", AT + 1)
+    assert world.ends == []
+    world.apply(SESSION, 1, "of this request", AT + 2)
+    assert world.ends == ["of this request"]

@@ -45,7 +45,7 @@ class Leader:
         self.epoch = EPOCH
         self.last = self.committed = make(1, 9)
         pending = PendingSubmissions(b"originME", 100, 10_000)
-        self.path = ZookeeperForwarder(ME, pending, Limits(), encode, self.store, None)
+        self.path = ZookeeperForwarder(ME, pending, Limits(), encode, self.store, None, lambda: Zxid(0))
         log = Log(ME, lambda: EPOCH)
         self.queue = ProposalQueue(self.store, Limits(submits_max=10), log, seal=ZookeeperSeal())
         self.queue.open(EPOCH)

@@ -70,8 +70,12 @@ class ZookeeperForwarder:
         encode: Encode,
         owners: SessionOwners,
         digests: TreeDigestCheck | None,
+        received: Callable[[], Zxid],
     ) -> None:
-        """`digests` compares the tree with the leader's; None: the machine has no tree with a digest."""
+        """`digests` compares the tree with the leader's; None: the machine has no tree with a digest.
+
+        `received` returns the zxid of the last transaction in this server's history.
+        """
         self.encode = encode
         self.owners = owners
         self._me = me
@@ -84,11 +88,14 @@ class ZookeeperForwarder:
         self._pending = pending
         self._limits = limits
         self._digests = digests
+        self._received = received
         self._leadership: Leadership | None = None
         """The leadership in force, or None."""
-        self._open: dict[int, deque[tuple[int, int]]] = {}
-        """session -> (the client's number, the number of the submission) of each request that was sent on this link and
-        has no reply, the oldest first. A session without such a request has no entry.
+        self._open: dict[int, deque[tuple[int, int, Zxid]]] = {}
+        """session -> (the client's number, the number of the submission, the last zxid in the history when it was sent)
+        of each request that was sent on this link and has no reply, the oldest first. A session without such a request
+        has no entry. Its transaction comes after that zxid. One before it may have the same number: a client that came
+        from another server may count its requests from 1 again, and a request of then may not be applied here yet.
         """
         self._changes: dict[Zxid, tuple[int, int]] = {}
         """zxid -> session and number of the request of a change of the membership that is not applied yet"""
@@ -150,7 +157,7 @@ class ZookeeperForwarder:
                 break
             for number, request in enumerate(requests, first):
                 _, session, cxid, *_ = HEAD.unpack_from(request)
-                self._open.setdefault(session, deque()).append((cxid, number))
+                self._open.setdefault(session, deque()).append((cxid, number, self._received()))
             queue.put(ForwardedBatch(leadership.epoch, None, pending.origin, first, requests))
 
     def _send(self, link: LearnerLink, number: int, request: bytes, applied: Zxid) -> None:
@@ -166,7 +173,7 @@ class ZookeeperForwarder:
             self._pending.refused(applied, ((number, f"ZooKeeper has no request {op_name(op)} of a learner"),))
             self._pending.reached(applied)
             return
-        self._open.setdefault(session, deque()).append((cxid, number))
+        self._open.setdefault(session, deque()).append((cxid, number, self._received()))
         identities = decode_identities(request[HEAD.size : start])
         link.send(self.encode(link, LearnerRequest(session, cxid, op, body, identities)))
 
@@ -175,23 +182,23 @@ class ZookeeperForwarder:
         if self._digests is not None:
             self._digests.applied(zxid)
         _, session, cxid, _ = TXN_HEAD.unpack_from(payload, TAG_BYTES)
-        self._answer(session, cxid, result)
+        self._answer(zxid, session, cxid, result)
 
     def changed(self, zxid: Zxid) -> None:
         """Answer the request of the change of the membership that is applied now, if it is one of this server."""
         who = self._changes.pop(zxid, None)
         if who is not None:
-            self._answer(*who, (zxid, 0, None, None, ()))
+            self._answer(zxid, *who, (zxid, 0, None, None, ()))
 
     def _on_change(self, link: LearnerLink, message: ChangeRequested) -> None:
         if link is self.link and message.session in self._open:
             self._changes[message.zxid] = message.session, message.cxid
 
-    def _answer(self, session: int, cxid: int, result: object) -> None:
+    def _answer(self, zxid: Zxid, session: int, cxid: int, result: object) -> None:
         sent = self._open.get(session)
-        if sent is None or sent[0][0] != cxid:
+        if sent is None or sent[0][0] != cxid or zxid <= sent[0][2]:
             return
-        _, number = sent.popleft()
+        _, number, _ = sent.popleft()
         if not sent:
             del self._open[session]
         self._pending.applied(number, result)
