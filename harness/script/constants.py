@@ -50,7 +50,8 @@ _STATES: Final = ("zab.wire.apache.snapshot_stream",)
 
 CONSTANTS: Final[Mapping[str, Constant]] = {
     # consensus
-    # Not 1: an elected leader closes its links, so a learner that had dialled before would give up at each election.
+    # Not 1: a server that is still in its election drops a link after `dial_retry_ms` times the attempts, which may be
+    # 1 ms. Then a learner that dials once, a little before its leader's election ends, gives up at every election.
     "dial_attempts": Constant("zab.core.learner.learner:DIAL_ATTEMPTS", (2, 3, 10), also=("zab.core.node",)),
     "progress_log_ms": Constant("zab.core.sync_progress:PROGRESS_LOG_MS", (1, 20)),
     "outstanding_bytes_max": Constant(f"{_SETTINGS}.outstanding_bytes_max", (1, 200, 1_000)),
