@@ -128,9 +128,7 @@ class Link:
         A message that the protocol lacks cuts the link.
         """
         if not self._bulk_unsent:
-            data = self._encoded(message)
-            if data:
-                self.send(data)
+            self.send(self._encoded(message))
             return
         size = len(message.batch.body) if isinstance(message, Propose | Inform | InformAndActivate) else 0
 

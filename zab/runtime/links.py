@@ -170,11 +170,11 @@ class Links:
                 continue
             if message is not last:
                 assert not isinstance(message, _PARTS), "sent only in a synchronization, or on an election link"
-                last, frame = message, link.codec.encode(message) if link.codec.shares_frames else b""
-            if link.codec.shares_frames:
-                link.send(frame)
-            else:
-                link.send_message(message)
+                if not link.codec.shares_frames:
+                    link.send_message(message)
+                    continue
+                last, frame = message, link.codec.encode(message)
+            link.send(frame)
         for link, items in synced.items():
             link.send_bulk(self._learner_sync.bulk_sender(items, link))
 

@@ -130,10 +130,7 @@ class ZookeeperForwarder:
         self._changes.clear()
         lost = OutcomeUnknown(_LOST)
         self._pending.lose_sent(lost)
-        revalidations, self._revalidations, self._asked = self._revalidations, {}, 0
-        for callbacks in revalidations.values():
-            for done in callbacks:
-                done(None, lost)
+        self._end_revalidations(lost)
 
     # -- requests and their replies ----------------------------------------------------------------
 
@@ -255,6 +252,13 @@ class ZookeeperForwarder:
 
     def stop(self, error: Exception) -> None:
         waiting, self._waiting = self._waiting, []
-        asked, self._revalidations, self._asked = self._revalidations, {}, 0
-        for done in (*(each[1] for each in waiting), *(done for each in asked.values() for done in each)):
+        for _, done in waiting:
             done(None, error)
+        self._end_revalidations(error)
+
+    def _end_revalidations(self, error: Exception) -> None:
+        """End the revalidations that the leader has not answered."""
+        asked, self._revalidations, self._asked = self._revalidations, {}, 0
+        for callbacks in asked.values():
+            for done in callbacks:
+                done(None, error)

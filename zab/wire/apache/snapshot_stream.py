@@ -7,8 +7,8 @@ There are no checksums, no digest and no length. So only the content tells where
 current node, the ACLs and the unfinished chunk is held. `encode_state` makes the bytes from such chunks.
 
 The leader's state changes while the leader writes it. So a state may already contain parts of later transactions, which
-then arrive and are applied once more; a node may have an ACL that is not in the list, because the ACL was added after
-the list was written. In place of such an ACL the node has `NOBODY` until the transaction sets the ACL.
+then arrive and are applied once more; a node may have an ACL that is not in the list, because the leader had written
+the list before it got the ACL. This server gives such a node the ACL `NOBODY` until it applies the transaction.
 """
 
 from __future__ import annotations
