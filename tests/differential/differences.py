@@ -133,7 +133,7 @@ UNSEEN: Final = {
     ),
     "The date after the version": (
         "In the version that servers report, the date begins with the month, as in ZooKeeper until 3.5, because "
-        "go-zookeeper accepts no other form."
+        "go-zookeeper accepts no other form. The version itself ends with the release of zab, as in `3.9.5-zab-1.0.0`."
     ),
     "Session passwords": "They cannot be computed from the session's id, as they can in the original.",
     "Pings": (

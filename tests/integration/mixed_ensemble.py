@@ -129,7 +129,8 @@ class MixedEnsemble:
     # -- all servers -------------------------------------------------------------------------------
 
     def client(self, sid: int, resumes: Client | None = None) -> Client:
-        client = Client(self.servers[sid].port, resumes=resumes)
+        """Connect as clients do: again, while the server closes the connection because it follows no leader yet."""
+        client = wait_for(lambda: Client(self.servers[sid].port, resumes=resumes))
         self._stack.callback(client.socket.close)
         return client
 
