@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from functools import cache
 
 import pytest
+from attrs import evolve
 
 from harness.draw import script_from_seed
-from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Partition, Script, Step, Vanish
+from harness.faults import Ask, Connect, Crash, Fault, Leave, Op, Partition, Script, Step, Timing, Vanish
 from harness.history import History, Info, Invoke, Reply, Response, SessionEvent, WatchFired
 from harness.outcome import Outcome
 from harness.profiles import BY_NAME
+from harness.script.constants import Drawn
 from harness.worlds.cores.store.checks import CONFIGURED, RECONFIGURED
 from harness.worlds.cores.store.client_port import SimulatedClientPort, SimulatedShell
 from harness.worlds.cores.world import WORLD, run
@@ -57,6 +59,17 @@ def ask(at: int, *steps: Step, client: int = 1) -> Ask:
 
 
 # -- what clients see ----------------------------------------------------------------------------------
+
+
+def test_last_reader_has_many_requests_in_flight_whatever_other_clients_have() -> None:
+    nodes = [
+        ask(400, Step("create", "/n", mode="sequential"), client=client) for client in range(1, 9) for _ in range(60)
+    ]
+    clients = [Connect(300, client, 1) for client in range(1, 9)]
+    few = (Drawn("client_requests_max", 2),)
+    slow = Timing(delay_us_min=20_000, delay_us_max=21_000)
+    history = told(run(evolve(script(*clients, *nodes), constants=few, timing=slow)))
+    assert len(replies(history, 9)) > 2 * len(nodes)
 
 
 def test_created_node_is_visible_at_other_servers() -> None:

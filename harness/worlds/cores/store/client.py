@@ -21,6 +21,7 @@ from harness.worlds.cores.store.wire import Wire
 from harness.worlds.recorded import SETTINGS, IgnoringWatcher, RecordedCall, Recorder, RecordingProtocol, ignore
 from zab.client.calls import Call, Done
 from zab.client.client_protocol import CallQueue
+from zab.client.client_settings import ClientSettings
 from zab.client.connection_failures import ConnectionOver
 from zab.client.keep_alive import KeepAlive
 from zab.core.errors import OutcomeUnknown, RemoteProtocolError, WireError
@@ -51,7 +52,7 @@ class SimulatedProtocol(RecordingProtocol):
     _client: Client
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client, client, WatchManager(), SETTINGS, TIMEOUT_MS)
+        super().__init__(client, client, WatchManager(), client.settings, TIMEOUT_MS)
 
     @property
     def watch_manager(self) -> WatchManager:
@@ -127,6 +128,10 @@ class Client:
         """The keep-alive of the present connection; None before a server has accepted the session."""
         self._attempt = 0
         self._alarms = 0
+
+    @property
+    def settings(self) -> ClientSettings:
+        return SETTINGS
 
     @property
     def session(self) -> int:
