@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from bench.ports import free_port
+from tests import forkserver
 from tests.integration import apache
 from tests.integration.apache_peers import write_every_kind
 from tests.integration.raw_client import Client
@@ -54,7 +55,7 @@ class MixedEnsemble:
 
     # -- servers of ZooKeeper ------------------------------------------------------------------------
 
-    def start(self, *sids: int) -> None:
+    def start(self, *sids: int, wait: bool = True) -> None:
         processes = {}
         for sid in sids:
             server = self.servers[sid]
@@ -63,7 +64,7 @@ class MixedEnsemble:
             running = apache._process(server.data.parent, server, self.properties)
             processes[sid] = self._processes[sid] = running.__enter__()
             self._java[sid] = running
-        for sid, process in processes.items():
+        for sid, process in processes.items() if wait else ():
             apache._wait_for(self.servers[sid].port, process, self.servers[sid].data.parent / "server.log")
 
     def stop(self, sid: int) -> None:
@@ -91,8 +92,8 @@ class MixedEnsemble:
     def log(self, sid: int) -> Path:
         return self._folder / f"ours{sid}.log"
 
-    def start_ours(self, sid: int) -> Served:
-        """Start a server of ours, and wait until it serves."""
+    def start_ours(self, sid: int, planted: str = "") -> Served:
+        """Start a server of ours, and wait until it serves. `planted` is code that it runs first."""
         data = self.data(sid)
         data.mkdir(exist_ok=True)
         (data / "myid").write_text(f"{sid}")
@@ -105,7 +106,13 @@ class MixedEnsemble:
             "4lw.commands.whitelist=*\nextendedTypesEnabled=true\n"
             + "".join(f"{key}={value}\n" for key, value in properties.items())
         )
-        running = serve(config)
+
+        def start(words: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+            if planted:
+                words = ["-c", f"{planted}\nfrom zab.cli.root import zab\nzab()", *words[2:]]
+            return forkserver.start(words, **options)
+
+        running = serve(config, start=start)
         served = running.__enter__()
         self._ours[sid], self._served[sid] = running, served
         served.joined = served.ready()
@@ -176,8 +183,13 @@ def check_equal(mixed: MixedEnsemble) -> None:
         client.close()
     assert all(each == seen[0] for each in seen)
     for sid in mixed.running:
-        counted = apache.ask(mixed.servers[sid].port, "mntr")
-        assert "zk_digest_mismatches_count\t0" in counted.splitlines()
+        assert mismatches(mixed, sid) == 0
+
+
+def mismatches(mixed: MixedEnsemble, sid: int) -> int:
+    """Return the number of transactions after which this server's tree differed from the leader's."""
+    counted = dict(line.split("\t", 1) for line in apache.ask(mixed.servers[sid].port, "mntr").splitlines())
+    return int(counted["zk_digest_mismatches_count"])
 
 
 def write(mixed: MixedEnsemble, sid: int, prefix: str) -> None:

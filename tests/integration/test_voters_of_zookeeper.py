@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.integration import apache
-from tests.integration.mixed_ensemble import MixedEnsemble, check_equal, mixed_ensemble, wait_for, write
+from tests.integration.mixed_ensemble import MixedEnsemble, check_equal, mismatches, mixed_ensemble, wait_for, write
 from tests.integration.raw_client import Client
 from zab.cli.root import zab
 from zab.store.acl import OPEN
@@ -69,6 +69,29 @@ def test_our_voter_follows_and_leads(tmp_path: Path) -> None:
         assert f"peer={other} form=snap" in mixed.log(3).read_text()
         write(mixed, other, "/d")
         check_equal(mixed)
+
+
+WRONG_DIGESTS = """
+from zab.store.store import Store
+predicted = Store.predicted_digest
+Store.predicted_digest = lambda store, zxid: predicted(store, zxid) ^ 1
+"""
+
+
+@pytest.mark.parametrize("planted", ["", WRONG_DIGESTS])
+def test_all_servers_compare_the_digests_of_our_leader(tmp_path: Path, planted: str) -> None:
+    with mixed_ensemble(tmp_path, observer=True) as mixed:
+        mixed.start(1, 4, wait=False)
+        mixed.start_ours(3, planted)
+        mixed.start_ours(2)
+        assert mixed.leader == 3
+        for sid in mixed.running:
+            write(mixed, sid, f"/a{sid}")
+        mixed.wait_until_equal(*mixed.running)
+        for sid in (1, 2, 4):
+            assert (mismatches(mixed, sid) > 0) == bool(planted)
+        if not planted:
+            check_equal(mixed)
 
 
 class Load:

@@ -44,13 +44,15 @@ from zab.service.forwarding.leadership import LearnerLink
 from zab.service.forwarding.pending_submissions import PendingSubmissions
 from zab.service.forwarding.request_path import RequestPath
 from zab.service.forwarding.zookeeper_forwarder import SessionOwners, ZookeeperForwarder
+from zab.service.forwarding.zookeeper_intake import ZookeeperSeal
 from zab.service.health.role_reporter import RoleReporter
 from zab.service.health.status import RoleChange, SnapshotStatus
 from zab.service.peer_directory import PeerDirectory
 from zab.service.replicated_machine import Machine
-from zab.service.tree_digests import DigestedTree, TreeDigestCheck
+from zab.service.tree_digests import DigestedTree, PredictedTree, TreeDigestCheck
 from zab.storage.disk import Disk
 from zab.storage.storage import Storage
+from zab.wire.apache.proposals import ProposalEncoder
 
 COMMITTED_S: Final = 1.0
 """The interval at which the committed zxid is saved. A killed server may know an older one after its next start."""
@@ -112,10 +114,11 @@ class MemberRuntime:
         def hosts(introduced: Introduction) -> Collection[str]:
             return directory.hosts(introduced.server, introduced.host, clock())
 
+        encoder = ProposalEncoder()
         protocol: PeerProtocol = (
             PeerHandshake(me, arguments.name, limits, hosts)
             if arguments.zookeeper is None
-            else ZookeeperHandshake(me, arguments.zookeeper, limits, hosts)
+            else ZookeeperHandshake(me, arguments.zookeeper, limits, hosts, encoder)
         )
         dialler = PeerDialler(network, protocol, limits, log)
         elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)
@@ -126,8 +129,9 @@ class MemberRuntime:
         )
 
         # The parts of a turn.
-        zookeeper = None
+        zookeeper, seal = None, None
         if arguments.zookeeper is not None:
+            seal = ZookeeperSeal(encoder, machine if isinstance(machine, PredictedTree) else None)
             digests = TreeDigestCheck(machine) if isinstance(machine, DigestedTree) else None
             owners = machine if isinstance(machine, SessionOwners) else _NoSessions()
             zookeeper = ZookeeperForwarder(me, pending, limits, _encode_on, owners, digests, lambda: node.last)
@@ -143,6 +147,7 @@ class MemberRuntime:
             hooks.on_leader_message,
             hooks.on_member_message,
             zookeeper,
+            seal,
             hooks.on_touches,
         )
         self._snapshots = snapshots = SnapshotTaker(storage, writer, limits, log, jitter, node.log_starts, environment)

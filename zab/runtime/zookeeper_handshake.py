@@ -27,6 +27,7 @@ from zab.wire.apache.election_messages import (
 from zab.wire.apache.link_to_leader import LinkToLeader
 from zab.wire.apache.link_to_learner import LinkToLearner
 from zab.wire.apache.packet_bodies import decode_info
+from zab.wire.apache.proposals import ProposalEncoder
 from zab.wire.apache.quorum_packets import PacketReader, PacketType
 from zab.wire.greeting import Purpose, WrongPeer
 from zab.wire.link_codec import PacketCodec
@@ -38,8 +39,12 @@ FIRST_PACKET_BYTES_MAX: Final = 256
 class ZookeeperHandshake:
     """The protocol of Apache ZooKeeper on the links of this server: a `PeerProtocol`."""
 
-    def __init__(self, me: ServerId, peers: ZookeeperPeers, limits: Limits, hosts: KnownHosts) -> None:
+    def __init__(
+        self, me: ServerId, peers: ZookeeperPeers, limits: Limits, hosts: KnownHosts, encoder: ProposalEncoder
+    ) -> None:
+        """`encoder` encodes the proposals of this server for all its learners."""
         self.me = me
+        self._encoder = encoder
         self._peers = peers
         self._packet_bytes_max = limits.frame_bytes_max
         self._timeout_s = limits.handshake_ms / 1000
@@ -88,7 +93,7 @@ class ZookeeperHandshake:
             enabled = self._peers.reconfig_enabled
             to_leader = LinkToLeader(self.me, self._packet_bytes_max, reconfig_enabled=enabled)
             return PacketCodec(to_leader, to_leader.take_notices)
-        return PacketCodec(LinkToLearner(self._packet_bytes_max))
+        return PacketCodec(LinkToLearner(self._packet_bytes_max, self._encoder))
 
     def encode_vote(self, vote: Notification) -> bytes:
         return encode_notification(vote)

@@ -1,4 +1,6 @@
-"""Compare the tree with that of a leader of Apache ZooKeeper, whose proposals have the digest of its tree.
+"""Compare the tree with the leader's, in an ensemble that speaks ZooKeeper's protocol.
+
+There each proposal has the digest of the leader's tree after the transaction.
 
 Histories are not compared by digests there, so this is the only way to notice that two servers differ. It changes
 nothing: a difference is counted and shown to operators, as one that a checkpoint of our own shows.
@@ -32,6 +34,15 @@ class DigestedTree(Protocol):
 
     def tree_differs(self, zxid: int, leaders: int, ours: int) -> None:
         """Record that the leader's tree had another digest after this transaction."""
+
+
+@runtime_checkable
+class PredictedTree(Protocol):
+    """A tree whose digest a leader can send with each transaction."""
+
+    def predicted_digest(self, zxid: int) -> int:
+        """Return the digest that the tree will have after the transaction that was prepared last, with this zxid."""
+        ...
 
 
 class TreeDigestCheck:

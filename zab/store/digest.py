@@ -28,20 +28,20 @@ CHANGED_MAX: Final = 1024
 KNOWN_MAX: Final = 4096
 """The maximum number of nodes whose CRCs are remembered."""
 
-_MASK: Final = (1 << 64) - 1
+MASK: Final = (1 << 64) - 1
 _NUMBERS: Final = Struct(">qqqqqiiiq")
 _pack_numbers: Final = _NUMBERS.pack
-_BELOW_SYSTEM: Final = SYSTEM + "/"
+BELOW_SYSTEM: Final = SYSTEM + "/"
 
 
 def digest_of(path: str, node: Znode) -> int:
     """Return the summand of one node. It is 0 below `/zookeeper`, as in ZooKeeper."""
-    if path.startswith(_BELOW_SYSTEM):
+    if path.startswith(BELOW_SYSTEM):
         return 0
-    return _continued(0 if path == ROOT else crc32(path.encode()), node)
+    return continued(0 if path == ROOT else crc32(path.encode()), node)
 
 
-def _continued(crc: int, node: Znode) -> int:
+def continued(crc: int, node: Znode) -> int:
     """Return the CRC of a node. `crc` is the CRC of its path, 0 for the root."""
     data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = node
     if data:
@@ -96,17 +96,17 @@ class Digest:
             found = known.get(path)
             if found is not None:
                 crc, before = found
-            elif path.startswith(_BELOW_SYSTEM):
+            elif path.startswith(BELOW_SYSTEM):
                 continue
             else:
                 crc = 0 if path == ROOT else crc32(path.encode())
-                before = 0 if old is None else _continued(crc, old)
+                before = 0 if old is None else continued(crc, old)
             if new is None:
                 value -= before
                 if found is not None:
                     del known[path]
                 continue
-            # The same as `_continued`, inlined to save the call.
+            # The same as `continued`, inlined to save the call.
             data, _, czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid, _ = new
             numbers = _pack_numbers(czxid, mzxid, pzxid, ctime, mtime, version, cversion, aversion, owner)
             after = crc32(numbers, crc32(data, crc) if data else crc)
@@ -114,12 +114,12 @@ class Digest:
             if old is not None and len(known) < KNOWN_MAX:
                 known[path] = crc, after
         changed.clear()
-        self._value, self._data_bytes = value & _MASK, size
+        self._value, self._data_bytes = value & MASK, size
 
     @property
     def value(self) -> int:
         self.settle()
-        return self._value & _MASK
+        return self._value & MASK
 
     @property
     def data_bytes(self) -> int:

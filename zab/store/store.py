@@ -25,6 +25,7 @@ from zab.store.missed_events import MissedEvent
 from zab.store.operations import Op
 from zab.store.outstanding_changes import OutstandingChanges
 from zab.store.paths import CONFIG
+from zab.store.predicted_digest import PredictedDigest
 from zab.store.quota import ExceededLimit, Quotas
 from zab.store.read_handler import ReadHandler
 from zab.store.request_format import Decode, describe_request, no_decoder, op_name
@@ -127,6 +128,7 @@ class Store:
         self.sessions = sessions
         self.quotas = Quotas(tree)
         self.digest = digest
+        self._predicted = PredictedDigest(tree, digest, self._outstanding)
         self._unsettled = digest.changed
         """The dict inside `digest`: the nodes whose changes the digest does not contain yet."""
         self._unannounced = False
@@ -237,6 +239,13 @@ class Store:
     def tree_digest(self) -> int:
         """Return the digest of the tree after the last transaction."""
         return self.digest.value
+
+    def predicted_digest(self, zxid: int) -> int:
+        """Return the digest that the tree will have after the transaction that was prepared last, with this zxid.
+
+        Once it is called in an epoch, it must be called after each `prepare`.
+        """
+        return self._predicted.after(zxid)
 
     def tree_differs(self, zxid: int, leaders: int, ours: int) -> None:
         """Record that the leader's tree had another digest after this transaction."""

@@ -255,13 +255,6 @@ def test_own_protocol_ends_the_way_back_without_a_stop(tmp_path: Path) -> None:
     )
 
 
-def test_leader_of_zab_sends_no_digests(tmp_path: Path) -> None:
-    states = trio_of(("follower", ZOOKEEPER), ("leader", ZAB), ("follower", ZAB))
-    plan = make_plan(config(tmp_path), states, back=False)
-    assert plan.may_continue
-    assert any("server 2 at zk2:2181 is zab and leads: it sends no digests" in each for each in plan.warnings)
-
-
 def test_way_back_changes_once_zab_has_served(tmp_path: Path) -> None:
     plan = make_plan(config(tmp_path), THEIRS, back=False)
     assert plan.step is not None

@@ -15,12 +15,13 @@ from zab.runtime.peer_protocol import UNREACHABLE, Introduction
 from zab.runtime.zookeeper_handshake import ZookeeperHandshake
 from zab.service.limits import Limits
 from zab.service.zookeeper_peers import ZookeeperPeers
+from zab.wire.apache.proposals import ProposalEncoder
 from zab.wire.apache.quorum_packets import PacketType, QuorumPacket, encode_packet
 from zab.wire.greeting import Purpose, WrongPeer
 
 
 def protocol(me: int, known: Callable[[Introduction], list[str]] = lambda introduced: ["host"]) -> ZookeeperHandshake:
-    made = ZookeeperHandshake(ServerId(me), ZookeeperPeers(), Limits(handshake_ms=500), known)
+    made = ZookeeperHandshake(ServerId(me), ZookeeperPeers(), Limits(handshake_ms=500), known, ProposalEncoder())
     made.listen_at(f"10.0.0.{me}", 3888)
     return made
 

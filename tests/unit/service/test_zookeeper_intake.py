@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.service.test_zookeeper_forwarder import FakeLink, encode
+from zab.core.batch import pack
 from zab.core.messages import State
 from zab.core.node import Node
 from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
@@ -26,8 +27,9 @@ from zab.store.request_format import FOREIGN, INTERNAL, pack_body, pack_request
 from zab.store.store import Store
 from zab.store.store_settings import StoreSettings
 from zab.wire.apache.packet_bodies import LearnerRequest, RevalidateReply, RevalidateRequest, SessionTouches
-from zab.wire.apache.proposals import NO_TAG
+from zab.wire.apache.proposals import NO_TAG, ProposalEncoder
 from zab.wire.client.requests import SHAPES, decode_fields
+from zab.wire.disk_txn import decode_txn
 from zab.wire.relay_messages import TAG_BYTES
 
 ME = ServerId(3)
@@ -47,7 +49,9 @@ class Leader:
         pending = PendingSubmissions(b"originME", 100, 10_000)
         self.path = ZookeeperForwarder(ME, pending, Limits(), encode, self.store, None, lambda: Zxid(0))
         log = Log(ME, lambda: EPOCH)
-        self.queue = ProposalQueue(self.store, Limits(submits_max=10), log, seal=ZookeeperSeal())
+        self.encoder = ProposalEncoder()
+        seal = ZookeeperSeal(self.encoder, self.store)
+        self.queue = ProposalQueue(self.store, Limits(submits_max=10), log, seal=seal)
         self.queue.open(EPOCH)
         self.pending = pending
         self.touched: list[tuple[int, int]] = []
@@ -61,9 +65,11 @@ class Leader:
 
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         first = Zxid(self.last + 1) if self.last >> 32 == EPOCH else make(EPOCH, 1)
-        for zxid, payload in enumerate(payloads, first):
+        proposals = self.encoder.encode(pack(first, payloads))
+        for (zxid, data), payload in zip(proposals, payloads, strict=True):
             assert payload.startswith(NO_TAG)
             result = self.store.apply(zxid, payload[TAG_BYTES:])
+            assert decode_txn(data).digest == (2, self.store.tree_digest())
             self.applied.append((transactions.decode(payload[TAG_BYTES:]), result))
             self.path.applied(Zxid(zxid), payload, result)
         self.last = self.committed = Zxid(first + len(payloads) - 1)

@@ -11,7 +11,15 @@ from zab.store import transactions
 from zab.store.acl import OPEN, READ_ONLY
 from zab.store.operations import Fields, Op
 from zab.store.znode import TTL_MAX
-from zab.wire.apache.proposals import NO_TAG, batch_of, canonical, decode_proposal, encode_proposals, txns_of
+from zab.wire.apache.proposals import (
+    DIGESTS_MAX,
+    NO_TAG,
+    ProposalEncoder,
+    batch_of,
+    canonical,
+    decode_proposal,
+    txns_of,
+)
 from zab.wire.disk_txn import FileTxn, decode_txn, encode_txn
 
 ZXID = Zxid(0x1_0000_0005)
@@ -51,7 +59,7 @@ def test_every_kind_survives_without_its_digest(kind: Op, fields: Fields) -> Non
     batch = batch_of(decode_proposal(encode_txn(txn(kind, fields, (2, 99))), ZXID))
     assert (batch.first, batch.count, batch.config) == (ZXID, 1, kind is Op.RECONFIG)
     assert list(txns_of(batch)) == [txn(kind, fields)]
-    ((zxid, data),) = encode_proposals(batch)
+    ((zxid, data),) = ProposalEncoder().encode(batch)
     assert zxid == ZXID
     assert data == encode_txn(txn(kind, fields))
 
@@ -84,17 +92,28 @@ def test_failed_multis_are_equal_whatever_their_records_hold() -> None:
 @pytest.mark.parametrize("payload", [transactions.attach_session(SESSION, 1, 2, 3), transactions.set_secret(1, b"s")])
 def test_a_transaction_without_an_equal_is_refused(payload: bytes) -> None:
     with pytest.raises(LocalProtocolError, match="no transaction of type"):
-        list(encode_proposals(pack(ZXID, [NO_TAG + payload])))
+        list(ProposalEncoder().encode(pack(ZXID, [NO_TAG + payload])))
     with pytest.raises(LocalProtocolError, match="no transaction of type"):
         canonical(ZXID, payload)
 
 
 def test_a_batch_is_many_proposals() -> None:
     payloads = [NO_TAG + transactions.delete(SESSION, number, 5, "/a") for number in range(3)]
-    found = list(encode_proposals(pack(ZXID, payloads)))
+    found = list(ProposalEncoder().encode(pack(ZXID, payloads)))
     assert [zxid for zxid, _ in found] == [ZXID, ZXID + 1, ZXID + 2]
     assert [decode_txn(data).cxid for _, data in found] == [0, 1, 2]
     assert [decode_txn(data).zxid for _, data in found] == [ZXID, ZXID + 1, ZXID + 2]
+
+
+def test_proposal_has_the_digest_that_is_known() -> None:
+    encoder = ProposalEncoder()
+    both = pack(ZXID, [NO_TAG + transactions.delete(SESSION, number, 5, "/a") for number in range(2)])
+    encoder.expect(ZXID, 2**64 - 1)
+    encoder.expect(Zxid(ZXID + 1), 5)
+    assert [decode_txn(data).digest for _, data in encoder.encode(both)] == [(2, 2**64 - 1), (2, 5)]
+    encoder.expect(Zxid(ZXID + DIGESTS_MAX), 6)  # takes the place of the first
+    again = pack(both.first, both.payloads())
+    assert [decode_txn(data).digest for _, data in encoder.encode(again)] == [None, (2, 5)]
 
 
 @pytest.mark.parametrize(

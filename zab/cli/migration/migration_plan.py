@@ -137,9 +137,6 @@ def _warnings(states: Sequence[ServerState]) -> Iterator[str]:
             f"{numbers_of(silent)}: digest mismatches and followers in sync are unknown, because mntr is not allowed "
             f"({SETTING}) and the admin port does not answer"
         )
-    for each in states:
-        if theirs and each.mode == "leader" and each.is_ours:
-            yield f"{name_of(each)} is zab and leads: it sends no digests, so no new difference of trees is noticed"
 
 
 # -- steps ---------------------------------------------------------------------------------------------

@@ -22,12 +22,12 @@ from zab.service.forwarding.leader_intake import LeaderIntake
 from zab.service.forwarding.leadership import Leadership, LearnerLink, LearnerLinks
 from zab.service.forwarding.membership_changes import MembershipChanges, reply_of
 from zab.service.forwarding.pending_submissions import PendingSubmissions
-from zab.service.forwarding.proposal_queue import NEVER_STALLS, FailureLog, ProposalQueue, StallWatch
+from zab.service.forwarding.proposal_queue import NEVER_STALLS, FailureLog, ProposalQueue, Seal, StallWatch
 from zab.service.forwarding.request_forwarder import RequestForwarder
 from zab.service.forwarding.side_channel import MessageHandler, SideChannel, ignore_message
 from zab.service.forwarding.sync_barriers import SyncBarriers
 from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
-from zab.service.forwarding.zookeeper_intake import OnTouches, ZookeeperIntake, ZookeeperSeal, ignore_touches
+from zab.service.forwarding.zookeeper_intake import OnTouches, ZookeeperIntake, ignore_touches
 from zab.service.limits import Limits
 from zab.service.replicated_machine import Machine
 from zab.wire.peer import encode
@@ -62,15 +62,18 @@ class RequestPath:
         on_leader_message: MessageHandler = ignore_message,
         on_member_message: MessageHandler = ignore_message,
         zookeeper: ZookeeperForwarder | None = None,
+        seal: Seal | None = None,
         on_touches: OnTouches = ignore_touches,
     ) -> None:
         """`zookeeper`: the path to a leader in an ensemble that speaks ZooKeeper's protocol; None in one of our own.
+
+        `seal`: the form in which such an ensemble proposes transactions; None in one of our own.
 
         `on_touches` receives the sessions that clients of learners have used, while this server leads such an ensemble.
         """
         self.pending = pending
         self.zookeeper = zookeeper
-        self.queue = ProposalQueue(machine, limits, log, watchdog, None if zookeeper is None else ZookeeperSeal())
+        self.queue = ProposalQueue(machine, limits, log, watchdog, seal)
         self.barriers = SyncBarriers(node)
         self.intake = LeaderIntake(node, self.queue, self.barriers, pending, limits, wall_ms)
         self.forwarder = RequestForwarder(pending, limits)

@@ -18,13 +18,14 @@ from zab.core.zxid import Zxid
 from zab.service.forwarding.leadership import LearnerLink
 from zab.service.forwarding.proposal_queue import ForwardedBatch, ProposalQueue
 from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
+from zab.service.tree_digests import PredictedTree
 from zab.store import transactions
 from zab.store.acl import encode_identities
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
 from zab.store.request_format import FOREIGN, HEAD, INTERNAL, pack_body, pack_request
 from zab.wire.apache.packet_bodies import LearnerRequest, RevalidateReply, RevalidateRequest, SessionTouches
-from zab.wire.apache.proposals import canonical
+from zab.wire.apache.proposals import ProposalEncoder, canonical
 
 OnTouches: TypeAlias = Callable[[Iterable[tuple[int, int]]], None]
 """Called with sessions and their timeouts in ms."""
@@ -35,9 +36,16 @@ def ignore_touches(sessions: Iterable[tuple[int, int]]) -> None:
 
 
 class ZookeeperSeal:
-    """Transactions as servers of ZooKeeper know them: see `zab.wire.apache.proposals`."""
+    """Transactions as servers of ZooKeeper know them (`zab.wire.apache.proposals`), with the digests that they need."""
+
+    def __init__(self, encoder: ProposalEncoder, tree: PredictedTree | None) -> None:
+        """`encoder` receives the digests of `tree`. Without a tree it receives none."""
+        self._encoder = encoder
+        self._tree = tree
 
     def payload(self, zxid: Zxid, txn: bytes) -> bytes:
+        if self._tree is not None:
+            self._encoder.expect(zxid, self._tree.predicted_digest(zxid))
         try:
             return canonical(zxid, txn)
         except LocalProtocolError:

@@ -65,7 +65,7 @@ from zab.wire.apache.packet_bodies import (
     RevalidateRequest,
     SessionTouches,
 )
-from zab.wire.apache.proposals import encode_proposals
+from zab.wire.apache.proposals import ProposalEncoder
 from zab.wire.apache.quorum_packets import PACKET_BYTES_MAX, PacketReader, PacketType, QuorumPacket, encode_packet
 from zab.wire.apache.snapshot_stream import SIGNATURE
 
@@ -80,9 +80,11 @@ FromLearner: TypeAlias = (
 class LinkToLearner:
     """The translator of one link. After an error the link cannot be used any more."""
 
-    def __init__(self, packet_bytes_max: int = PACKET_BYTES_MAX) -> None:
+    def __init__(self, packet_bytes_max: int = PACKET_BYTES_MAX, encoder: ProposalEncoder | None = None) -> None:
+        """`encoder` is shared by all links of a leader, and has the digests; None: transactions have no digest."""
         self.sid: ServerId | None = None
         """The id of the learner; None until its first packet."""
+        self._encode_batch = (encoder or ProposalEncoder()).encode
         self._reader = PacketReader(packet_bytes_max)
         self._has_promised = False
         """True once ACKEPOCH has arrived."""
@@ -248,7 +250,7 @@ class LinkToLearner:
     def _proposals(self, batch: Batch) -> bytes:
         packets = [self._pending_cut()]
         history = self._epoch is None
-        for zxid, data in encode_proposals(batch):
+        for zxid, data in self._encode_batch(batch):
             packets.append(encode_packet(QuorumPacket(PacketType.PROPOSAL, zxid, data)))
             if history:
                 packets.append(encode_packet(QuorumPacket(PacketType.COMMIT, zxid)))
@@ -286,12 +288,12 @@ class LinkToLearner:
     def _informs(self, batch: Batch) -> bytes:
         self._committed = max(self._committed, batch.last)
         return b"".join(
-            encode_packet(QuorumPacket(PacketType.INFORM, zxid, data)) for zxid, data in encode_proposals(batch)
+            encode_packet(QuorumPacket(PacketType.INFORM, zxid, data)) for zxid, data in self._encode_batch(batch)
         )
 
     def _inform_and_activate(self, message: InformAndActivate) -> bytes:
         self._committed = max(self._committed, message.batch.last)
-        ((zxid, data),) = encode_proposals(message.batch)
+        ((zxid, data),) = self._encode_batch(message.batch)
         data = bodies.encode_designated(message.designated) + data
         return encode_packet(QuorumPacket(PacketType.INFORM_AND_ACTIVATE, zxid, data))
 

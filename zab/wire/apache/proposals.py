@@ -7,8 +7,9 @@ received it on different ways, one perhaps as the leader that made it, must log 
 from ZooKeeper is *canonical*:
 
 - The tag is `NO_TAG`. The server at which a request was made recognises it by session and number of the request.
-- The digest is not part of it. It is checked beside the history. The bytes of a transaction do not even agree between
-  servers of ZooKeeper: see `zab.wire.disk_txn` about errors in a multi.
+- The digest is not part of it. It is checked beside the history, and a leader adds its own (`ProposalEncoder`). The
+  bytes of a transaction do not even agree between servers of ZooKeeper: see `zab.wire.disk_txn` about errors in a
+  multi.
 - A multi that failed is the number of its operations, the failed one and its code, whatever else its record holds.
 - A new session has no server, because the leader alone knows where a session is.
 - An empty or null ACL is the open one.
@@ -30,7 +31,7 @@ from typing import Final
 
 from zab.core.batch import Batch, pack
 from zab.core.errors import DamagedError, LocalProtocolError, WireError
-from zab.core.zxid import Zxid
+from zab.core.zxid import NOTHING, Zxid
 from zab.store import transactions
 from zab.store.operations import CREATES, Fields, Op
 from zab.store.paths import CONFIG
@@ -39,11 +40,13 @@ from zab.store.tree import Tree
 from zab.store.znode import ttl_of
 from zab.wire.apache.election_messages import decode_ensemble
 from zab.wire.disk_store import store_txn
-from zab.wire.disk_txn import FileTxn, decode_txn, encode_txn
+from zab.wire.disk_txn import DIGEST, DIGEST_VERSION, FileTxn, decode_txn, encode_txn
 from zab.wire.relay_messages import TAG_BYTES
 
 NO_TAG: Final = bytes(TAG_BYTES)
 """The tag of a transaction that has no origin of ours. No run of a member has this origin."""
+DIGESTS_MAX: Final = 1 << 14
+"""The number of digests that are kept, those of the newest transactions. Older ones are sent without a digest."""
 _NO_PARENT_CVERSION: Final = -1
 _NO_TREE: Final = Tree.blank()
 
@@ -105,10 +108,29 @@ def txns_of(batch: Batch) -> Iterator[FileTxn]:
             yield file_txn(zxid, payload[TAG_BYTES:])
 
 
-def encode_proposals(batch: Batch) -> Iterator[tuple[Zxid, bytes]]:
-    """Yield zxid and data of a packet for each transaction of a batch."""
-    for txn in txns_of(batch):
-        yield Zxid(txn.zxid), encode_txn(txn)
+class ProposalEncoder:
+    """Encodes the transactions of batches for the learners of one server, with the digests of the tree after them."""
+
+    def __init__(self) -> None:
+        self._digests: list[tuple[Zxid, int]] = [(NOTHING, 0)] * DIGESTS_MAX
+        """(zxid, digest) at the index zxid modulo `DIGESTS_MAX`."""
+        self._last: tuple[Batch, list[tuple[Zxid, bytes]]] | None = None
+        """The last batch with its encoding, because a batch is sent to several learners in a row."""
+
+    def expect(self, zxid: Zxid, digest: int) -> None:
+        """Take the digest that the tree has after a transaction. The transaction is encoded later, if at all."""
+        self._digests[zxid % DIGESTS_MAX] = zxid, digest
+
+    def encode(self, batch: Batch) -> list[tuple[Zxid, bytes]]:
+        """Return zxid and data of a packet for each transaction. One without a known digest is sent without."""
+        if self._last is not None and self._last[0] is batch:
+            return self._last[1]
+        encoded = []
+        for zxid, txn in zip(batch.zxids, txns_of(batch), strict=True):
+            data, (known, digest) = encode_txn(txn), self._digests[zxid % DIGESTS_MAX]
+            encoded.append((zxid, data + DIGEST.pack(DIGEST_VERSION, digest) if known == zxid else data))
+        self._last = batch, encoded
+        return encoded
 
 
 def file_txn(zxid: Zxid, txn: bytes) -> FileTxn:
