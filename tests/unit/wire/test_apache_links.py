@@ -39,6 +39,7 @@ from zab.core.zxid import NOTHING, UNKNOWN, Epoch, ServerId, Zxid, make
 from zab.store import transactions
 from zab.store.operations import Op
 from zab.store.store import Store
+from zab.wire.apache import link_to_learner
 from zab.wire.apache.link_to_leader import BATCH_ENTRIES_MAX, LinkToLeader
 from zab.wire.apache.link_to_learner import LinkToLearner
 from zab.wire.apache.packet_bodies import (
@@ -323,6 +324,81 @@ def test_a_barrier_is_a_sync() -> None:
     assert replies == [BarrierReply(17, make(5, 1)), CatchUpPoint(18, make(5, 1))]
 
 
+class Learner:
+    """A learner in the broadcast phase whose requests have the sessions and numbers of `batch`."""
+
+    def __init__(self) -> None:
+        self.pair = Pair()
+        self.pair.to_broadcast()
+
+    def asks(self, cxid: int) -> None:
+        request = LearnerRequest(1, cxid, Op.DELETE, b"", ())
+        assert self.pair.up(request) == [request]
+
+    def syncs(self, number: int) -> None:
+        assert self.pair.up(BarrierRequest(number)) == [BarrierRequest(number)]
+
+    def gets(self, message: object) -> list[tuple[str, int]]:
+        """Return the commits and the replies to syncs."""
+        return [each for each in packets(self.pair.leader.encode(message)) if each[0] not in ("PROPOSAL", "PING")]
+
+
+def test_sync_waits_for_the_commit_of_an_earlier_request_of_its_learner() -> None:
+    learner, (first, second, third) = Learner(), batch(make(5, 1), 3).zxids
+    learner.asks(1)
+    learner.syncs(1)
+    assert learner.gets(Propose(batch(first, 3))) == []
+    assert learner.gets(BarrierReply(1, LAST)) == []
+    assert learner.gets(Commit(first)) == [("COMMIT", first)], "the request of another server"
+    assert learner.gets(Commit(third)) == [("COMMIT", second), ("SYNC", 0), ("COMMIT", third)]
+
+
+def test_commit_of_a_request_waits_for_the_reply_to_an_earlier_sync_of_its_learner() -> None:
+    learner, (first, second, third) = Learner(), batch(make(5, 1), 3).zxids
+    learner.syncs(1)
+    learner.asks(1)
+    learner.syncs(2)
+    learner.gets(Propose(batch(first, 3)))
+    assert learner.gets(Commit(second)) == [("COMMIT", first)]
+    assert learner.gets(Ping(7, third)) == []
+    assert learner.gets(BarrierReply(1, LAST)) == [("SYNC", 0), ("COMMIT", second), ("COMMIT", third)]
+    assert learner.gets(BarrierReply(2, third)) == [("SYNC", 0)]
+
+
+def test_sync_comes_after_all_that_its_barrier_covers() -> None:
+    learner, (first, second, third) = Learner(), batch(make(5, 1), 3).zxids
+    learner.syncs(1)
+    learner.asks(0)
+    learner.gets(Propose(batch(first, 3)))
+    assert learner.gets(Commit(second)) == []
+    learner.syncs(2)
+    assert learner.gets(BarrierReply(1, LAST)) == [("SYNC", 0), ("COMMIT", first), ("COMMIT", second)]
+    assert learner.gets(BarrierReply(2, second)) == [("SYNC", 0)]
+    learner.syncs(3)
+    learner.asks(2)
+    learner.syncs(4)
+    learner.gets(Commit(third))
+    both = learner.gets(BarrierReply(3, second)) + learner.gets(BarrierReply(4, third))
+    assert both == [("SYNC", 0), ("COMMIT", third), ("SYNC", 0)]
+
+
+def test_informs_of_an_observer_and_its_syncs_are_in_the_order_of_its_requests() -> None:
+    learner, (first, second) = Learner(), batch(make(5, 1), 2).zxids
+    learner.syncs(1)
+    learner.asks(0)
+    assert learner.gets(Inform(batch(first, 2))) == []
+    assert learner.gets(BarrierReply(1, LAST)) == [("SYNC", 0), ("INFORM", first), ("INFORM", second)]
+
+
+def test_link_with_too_many_requests_without_a_reply_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_to_learner, "ASKED_MAX", 2)
+    learner = Learner()
+    learner.asks(1)
+    learner.syncs(1)
+    with pytest.raises(WireError, match="2 requests of one learner without a reply"):
+        learner.asks(2)
+
+
 def test_sessions_and_requests_pass() -> None:
     pair = Pair()
     pair.to_broadcast()
@@ -388,7 +464,7 @@ def test_a_sync_must_have_been_asked_for() -> None:
     pair = Pair()
     pair.to_broadcast()
     with pytest.raises(WireError, match="not asked for"):
-        pair.down(BarrierReply(1, LAST))
+        pair.learner.feed(encode_packet(QuorumPacket(PacketType.SYNC, 0)))
 
 
 @pytest.mark.parametrize(

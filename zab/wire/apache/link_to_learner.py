@@ -20,6 +20,8 @@ The counterpart of `link_to_leader`, where the differences of the protocols are 
   to be the epoch of its last transaction. The digest of its history is None: not known.
 - **Requests** arrive with session and number. A leader must answer each one with a transaction, of type error if the
   request fails: a refusal, a catch-up point or a reply about a membership has no equal.
+- **Replies in order.** A learner expects the commits of its own requests and the replies to its syncs in the order in
+  which it sent them (`LinkToLearner._due`). A barrier of ours waits for pongs, and may end earlier or later.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
+
+from attrs import evolve, frozen
 
 from zab.core.batch import Batch
 from zab.core.errors import LocalProtocolError, WireError
@@ -68,13 +72,30 @@ from zab.wire.apache.packet_bodies import (
 from zab.wire.apache.proposals import ProposalEncoder
 from zab.wire.apache.quorum_packets import PACKET_BYTES_MAX, PacketReader, PacketType, QuorumPacket, encode_packet
 from zab.wire.apache.snapshot_stream import SIGNATURE
+from zab.wire.disk_txn import HEAD
 
 SYNC_ZXID: Final = 0
+ASKED_MAX: Final = 1 << 17
+"""The largest number of requests without a reply, far above what a leader queues. Above it the link ends."""
 
 FromLearner: TypeAlias = (
     FollowerInfo | AckEpoch | AckNewLeader | Ack | Pong | BarrierRequest | LearnerRequest | SessionTouches
     | RevalidateRequest
 )  # fmt: skip
+
+
+@frozen
+class _OpenProposal:
+    """A transaction that is not committed at the learner: session and number of its request, and what commits it."""
+
+    zxid: Zxid
+    request: tuple[int, int]
+    commit: bytes
+
+
+def _request_of(txn: bytes) -> tuple[int, int]:
+    session, cxid, *_ = HEAD.unpack_from(txn)
+    return session, cxid
 
 
 class LinkToLearner:
@@ -100,12 +121,20 @@ class LinkToLearner:
         """The end of the learner's history at NEWLEADER: the last proposal before it, or the common zxid."""
         self._committed = NOTHING
         """Everything up to here is committed. Only grows."""
-        self._open: deque[Zxid] = deque()
-        """The proposals after NEWLEADER for which no COMMIT is sent yet, in order."""
+        self._open: deque[_OpenProposal] = deque()
+        """The proposals after NEWLEADER for which no COMMIT is sent yet, in order. Of an observer: its INFORMs."""
         self._holds_up_to_date = False
         """True while UPTODATE waits for `_history_end` to be committed."""
         self._barrier = 0
         """The number of the last sync of the learner's clients."""
+        self._asked: deque[tuple[int, int]] = deque()
+        """Session and number of each request of the learner whose commit is not sent yet, in order."""
+        self._answered = 0
+        """The number of requests of the learner whose commit was sent."""
+        self._syncs: deque[int] = deque()
+        """For each sync whose reply is not sent yet, in order: the number of requests before it."""
+        self._syncs_done: deque[Zxid] = deque()
+        """The zxid that each sync must reach, of those that the leader has answered and whose reply is not sent yet."""
 
     @property
     def held_bytes(self) -> int:
@@ -167,9 +196,13 @@ class LinkToLearner:
 
     def _on_request(self, packet: QuorumPacket) -> list[FromLearner]:
         request = bodies.decode_learner_request(packet)
+        if len(self._asked) + len(self._syncs) >= ASKED_MAX:
+            raise WireError(f"{ASKED_MAX} requests of one learner without a reply")
         if request.op != Op.SYNC:
+            self._asked.append((request.session, request.cxid))
             return [request]
         self._barrier += 1
+        self._syncs.append(self._answered + len(self._asked))
         return [BarrierRequest(self._barrier)]
 
     def _on_revalidate(self, packet: QuorumPacket) -> list[FromLearner]:
@@ -227,7 +260,10 @@ class LinkToLearner:
                 self._holds_up_to_date = True
                 return self._commit(message.committed)
             case BarrierReply():
-                return b"" if message == RESUMES else encode_packet(QuorumPacket(PacketType.SYNC, SYNC_ZXID))
+                if message == RESUMES:
+                    return b""
+                self._syncs_done.append(message.zxid)
+                return self._due()
             case RevalidateReply():
                 return encode_packet(bodies.revalidation_packet(message))
             case _:
@@ -256,7 +292,8 @@ class LinkToLearner:
                 packets.append(encode_packet(QuorumPacket(PacketType.COMMIT, zxid)))
                 self._history_end = zxid
             else:
-                self._open.append(zxid)
+                commit = encode_packet(QuorumPacket(PacketType.COMMIT, zxid))
+                self._open.append(_OpenProposal(zxid, _request_of(data), commit))
         return b"".join(packets)
 
     def _new_leader(self, message: NewLeader) -> bytes:
@@ -267,35 +304,62 @@ class LinkToLearner:
 
     def _commit(self, zxid: Zxid) -> bytes:
         """Return a COMMIT for each open proposal up to `zxid`, and UPTODATE if it has waited for that."""
-        packets = []
         self._committed = max(self._committed, zxid)
-        while self._open and self._open[0] <= zxid:
-            packets.append(encode_packet(QuorumPacket(PacketType.COMMIT, self._open.popleft())))
+        packets = self._due()
         if self._holds_up_to_date and self._committed >= self._history_end:
             self._holds_up_to_date = False
-            packets.append(encode_packet(QuorumPacket(PacketType.UP_TO_DATE, NO_ZXID)))
+            packets += encode_packet(QuorumPacket(PacketType.UP_TO_DATE, NO_ZXID))
+        return packets
+
+    def _due(self) -> bytes:
+        """Return the commits and the replies to syncs that may be sent now.
+
+        A learner of ZooKeeper (`CommitProcessor`) expects commits of its own requests and replies to syncs in the order
+        in which it sent them. If one comes early, it processes this one as that of another server, and answers none of
+        its later writes. So a sync waits for the commits of the requests before it, and those after it wait for it.
+        """
+        packets = []
+        while True:
+            sync_is_next = bool(self._syncs) and self._syncs[0] <= self._answered
+            if sync_is_next and self._syncs_done and not self._is_open(self._syncs_done[0]):
+                self._syncs.popleft()
+                self._syncs_done.popleft()
+                packets.append(encode_packet(QuorumPacket(PacketType.SYNC, SYNC_ZXID)))
+                continue
+            if not self._is_open(self._committed):
+                break
+            if self._asked and self._asked[0] == self._open[0].request:
+                if sync_is_next:
+                    break
+                self._asked.popleft()
+                self._answered += 1
+            packets.append(self._open.popleft().commit)
         return b"".join(packets)
 
+    def _is_open(self, until: Zxid) -> bool:
+        """Return whether a proposal up to this zxid waits for its COMMIT."""
+        return bool(self._open) and self._open[0].zxid <= until
+
     def _commit_and_activate(self, message: CommitAndActivate) -> bytes:
-        before = self._commit(Zxid(message.zxid - 1))
-        if not self._open or self._open[0] != message.zxid:
-            return before + self._commit(message.zxid)  # it was part of the history: NEWLEADER has the membership
-        self._open.popleft()
-        data = bodies.encode_designated(message.designated)
-        packet = encode_packet(QuorumPacket(PacketType.COMMIT_AND_ACTIVATE, message.zxid, data))
-        return before + packet + self._commit(message.zxid)
+        for place, each in enumerate(self._open):  # it is not there if it was part of the history before NEWLEADER
+            if each.zxid == message.zxid:
+                data = bodies.encode_designated(message.designated)
+                packet = encode_packet(QuorumPacket(PacketType.COMMIT_AND_ACTIVATE, message.zxid, data))
+                self._open[place] = evolve(each, commit=packet)
+        return self._commit(message.zxid)
 
     def _informs(self, batch: Batch) -> bytes:
-        self._committed = max(self._committed, batch.last)
-        return b"".join(
-            encode_packet(QuorumPacket(PacketType.INFORM, zxid, data)) for zxid, data in self._encode_batch(batch)
-        )
+        for zxid, data in self._encode_batch(batch):
+            inform = encode_packet(QuorumPacket(PacketType.INFORM, zxid, data))
+            self._open.append(_OpenProposal(zxid, _request_of(data), inform))
+        return self._commit(batch.last)
 
     def _inform_and_activate(self, message: InformAndActivate) -> bytes:
-        self._committed = max(self._committed, message.batch.last)
         ((zxid, data),) = self._encode_batch(message.batch)
-        data = bodies.encode_designated(message.designated) + data
-        return encode_packet(QuorumPacket(PacketType.INFORM_AND_ACTIVATE, zxid, data))
+        body = bodies.encode_designated(message.designated) + data
+        packet = encode_packet(QuorumPacket(PacketType.INFORM_AND_ACTIVATE, zxid, body))
+        self._open.append(_OpenProposal(zxid, _request_of(data), packet))
+        return self._commit(zxid)
 
 
 _INFOS: Final = frozenset({PacketType.FOLLOWER_INFO, PacketType.OBSERVER_INFO})
