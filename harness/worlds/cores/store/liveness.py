@@ -102,11 +102,16 @@ class StoreLiveness(Liveness):
         self._reader: Reader | None = None
         self._lists = has_lists(world.script.ops)
         self.bound_ms += CLIENT_ROUNDS * world.settings.tick_ms * TICKS_MAX
+        timing = world.script.timing
+        self._call_us_max = 4 * timing.delay_us_max + 2 * timing.fsync_us_max
+        """The time for one call of a client. A script may draw bounds that let only one call be under way."""
 
     def begin(self) -> None:
         for client in self._clients.values():
             client.impolite_percent = 0
             client.come_back()
+        open_calls = sum(client.protocol.open_calls for client in self._clients.values())
+        self.bound_ms += open_calls * self._call_us_max // 1_000
         super().begin()
 
     def _load(self) -> None:
