@@ -204,9 +204,15 @@ class LogDirectory:
         return log
 
     def keep_topic_id(self, partition: TopicPartition, topic_id: bytes) -> None:
-        path = f"{folder_of(partition)}/{files_of.METADATA}"
-        write_atomically(self.files, path, files_of.encode_metadata(topic_id), durably=False)
-        self.logs[partition].flush_with(path)
+        """Write `partition.metadata`. If the log is empty, its first flush makes the file durable.
+
+        A log with records may have had its first flush, or be in the middle of it, without this file.
+        """
+        path, log = f"{folder_of(partition)}/{files_of.METADATA}", self.logs[partition]
+        empty = log.start_offset == log.end_offset
+        write_atomically(self.files, path, files_of.encode_metadata(topic_id), durably=not empty)
+        if empty:
+            log.flush_with(path)
 
     def topic_id(self, partition: TopicPartition) -> bytes | None:
         try:

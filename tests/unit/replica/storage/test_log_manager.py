@@ -121,6 +121,19 @@ def test_topic_id_is_as_durable_as_first_record(started_again: bool) -> None:
     assert again.topic_id(T0) == bytes(range(16))
 
 
+def test_topic_id_that_is_written_after_first_flush_is_durable_at_once() -> None:
+    broker = Broker()
+    log = broker.manager.get_or_create(T0)
+    log.append_as_leader(batch(b"a"), 0, NOW)
+    log.flush()
+    broker.manager.keep_topic_id(T0, bytes(range(16)))
+    broker.manager.checkpoint()
+    broker.disks[0].crash()
+    again = broker.start()
+    assert again.logs[T0].recovery_point == 1
+    assert again.topic_id(T0) == bytes(range(16))
+
+
 def test_restart_after_kill_without_checkpoints() -> None:
     broker = Broker()
     broker.manager.get_or_create(T0).append_as_leader(of_producer(7, 0, b"a"), 3, NOW)
