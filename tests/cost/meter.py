@@ -167,10 +167,12 @@ class Meter:
         return Cost(work / self.control_ns, max(gaps) / self.control_ns, len(gaps))
 
     def check_alive(self) -> None:
-        """The process runs, serves the bystander, and has logged no traceback since it was entered."""
+        """The process runs, serves the bystander, and has logged no traceback since the last check."""
         cpu_ns(self._pid)
         self._bystander()
-        log = self._log.read_bytes()[self._logged :].decode(errors="replace")
+        logged = self._log.read_bytes()[self._logged :]
+        self._logged += len(logged)
+        log = logged.decode(errors="replace")
         assert "Traceback (most recent call last)" not in log, log[-4000:]
 
     def _rest(self) -> None:
