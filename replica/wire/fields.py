@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 import attrs
@@ -96,6 +97,12 @@ class Field:
 
 def fields_of(struct: type[Any]) -> tuple[Field, ...]:
     """Return the fields that a schema class declares, in the order of the wire and of the constructor."""
+    declared: Any = struct  # mypy takes no class for hashable
+    return _fields_of(declared)
+
+
+@cache
+def _fields_of(struct: type[Any]) -> tuple[Field, ...]:
     return tuple(attrs.evolve(each.metadata[_KEY], name=each.name) for each in attrs.fields(struct))
 
 
