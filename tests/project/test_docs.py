@@ -17,6 +17,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
+from typing import Final
 
 import attrs
 import pytest
@@ -284,13 +285,26 @@ def harness_lines(page: Path) -> list[str]:
     return [line for line in lines if line.startswith("zab-harness ")]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if harness_lines(page)], ids=lambda page: str(page.relative_to(ROOT))
-)
+def harness_examples() -> dict[Path, list[str]]:
+    """Return the commands of each page, without those of an earlier page."""
+    known: set[str] = set()
+    found: dict[Path, list[str]] = {}
+    for page in PAGES:
+        lines = {line.partition(" #")[0].strip(): line for line in harness_lines(page)}
+        if new := [line for command, line in lines.items() if command not in known]:
+            found[page] = new
+        known |= lines.keys()
+    return found
+
+
+HARNESS_EXAMPLES: Final = harness_examples()
+
+
+@pytest.mark.parametrize("page", HARNESS_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_harness_examples_run(page: Path, tmp_path: Path) -> None:
     """Run commands in order in one folder. The exit status must be 0, or N of a comment `exit status N`."""
     (tmp_path / "docs").symlink_to(DOCS)
-    for line in harness_lines(page):
+    for line in HARNESS_EXAMPLES[page]:
         command, _, comment = line.partition(" #")
         done = forkserver.run(
             ["-m", "harness", *command.split()[1:]],
