@@ -15,7 +15,7 @@ targets = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 
 @targets
 @given(data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=50)
 def test_nothing_but_the_declared_error(target: Target, data: st.DataObject) -> None:
     target.run(data.draw(st.one_of(st.binary(max_size=200), st.sampled_from(target.seeds).flatmap(gone_wrong))))
 

@@ -133,7 +133,7 @@ SAID = st.tuples(st.sampled_from([at.CONNECT, b"", at.CONNECT[:-1]]), st.lists(F
 
 
 @given(said=SAID)
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_any_bytes_leave_the_port_serving(server: Served, said: bytes) -> None:
     at.throw(server.port, said, then=at.hear_out)
     at.still_serves(server.port)

@@ -16,7 +16,7 @@ from harness.worlds.cores.world import run
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(scripts())
 def test_no_script_breaks_a_promise(script: Script) -> None:
     note(describe(script))
@@ -26,7 +26,7 @@ def test_no_script_breaks_a_promise(script: Script) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.sampled_from(WITH_BROKERS).flatmap(lambda machine: scripts(machine=machine)))
 def test_no_script_makes_a_broker_break_a_promise(script: Script) -> None:
     note(describe(script))
@@ -35,7 +35,7 @@ def test_no_script_makes_a_broker_break_a_promise(script: Script) -> None:
     assert outcome.valid, f"{outcome.invariant}: {outcome.what}"
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.sampled_from(MACHINES).flatmap(lambda machine: scripts(machine=machine)))
 def test_a_script_is_what_it_is_written_down_as(script: Script) -> None:
     check(script)

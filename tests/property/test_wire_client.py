@@ -19,7 +19,7 @@ from zab.wire.client.connect import ConnectRequest, ConnectResponse
 from zab.wire.client.reply_bodies import ReplyBody
 from zab.wire.client.request_bodies import RequestBody
 
-EXAMPLES = settings(max_examples=60)
+EXAMPLES = settings(max_examples=30)
 
 
 @pytest.mark.parametrize(("opcode", "shape"), requests.SHAPES.items())
