@@ -102,7 +102,7 @@ def test_four_letter_words(attacked: Attacked, four_letters: bytes) -> None:
 
 def test_scans_in_a_pipeline_see_the_writes_in_front_of_them_and_none_behind(attacked: Attacked) -> None:
     """Scans are taken bit by bit, and few of them stand in line behind a write: the order stays."""
-    count, data, xid = 300, [], 0
+    count, data, xid = 150, [], 0
     for number in range(count):
         for op, fields in (
             (Op.CREATE, (f"/order/{number}", b"", OPEN, 0)),
@@ -123,7 +123,7 @@ def test_scans_in_a_pipeline_see_the_writes_in_front_of_them_and_none_behind(att
 
 def test_costly_reads_of_many_connections_take_turns(attacked: Attacked) -> None:
     data = encode(Op.GET_ALL_CHILDREN_NUMBER, "/inner") * 100
-    clients = [Client(attacked.store.port) for _ in range(20)]
+    clients = [Client(attacked.store.port) for _ in range(10)]
 
     def attack(_: Client) -> None:
         for client in clients:
@@ -131,7 +131,7 @@ def test_costly_reads_of_many_connections_take_turns(attacked: Attacked) -> None
         for client in clients:
             client.throw(b"")
 
-    attacked.bounded("scans of twenty connections", attack)
+    attacked.bounded("scans of ten connections", attack)
     for client in clients:
         client.close()
 
