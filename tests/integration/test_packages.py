@@ -1,7 +1,8 @@
-"""The wheel and the sdist are complete: each is built, installed without network, imported, run and type-checked.
+"""The sdist and the wheel are complete. The wheel is installed without network, imported, run and type-checked.
 
-The build uses a copy of the tree, because setuptools leaves files where it builds. The environment of a test has the
-package and links to the distributions of this environment, except the editable install of this tree.
+The sdist is built from a copy of the tree, because setuptools leaves files where it builds, and the wheel from the
+sdist, as pip does if it installs an sdist. The environment has the package and links to the distributions of this
+environment, except the editable install of this tree.
 """
 
 from __future__ import annotations
@@ -51,17 +52,11 @@ def in_the_tree() -> set[str]:
     return {str(file.relative_to(ROOT)) for file in files if "__pycache__" not in file.parts}
 
 
-def build(kind: str, folder: Path) -> Path:
+def build(kind: str, source: Path, output: Path) -> Path:
     """Build with the backend that pyproject.toml names, without an isolated environment and so without network."""
-    source, output = folder / "source", folder / "dist"
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in BESIDE:
-        shutil.copy(ROOT / name, source)
     call = f"from setuptools.build_meta import build_{kind}; build_{kind}({str(output)!r})"
     run(sys.executable, "-c", call, folder=source)
     (built,) = output.iterdir()
-    shutil.rmtree(source)
     return built
 
 
@@ -105,13 +100,32 @@ def check_commands(commands: Path, folder: Path) -> None:
     assert "<svg" in (folder / "run.html").read_text()
 
 
-def test_wheel_is_complete_and_typed(tmp_path: Path) -> None:
-    wheel = build("wheel", tmp_path)
-    assert wheel.name == f"zab-{PROJECT['version']}-py3-none-any.whl"
-    with ZipFile(wheel) as archive:
-        names = {name for name in archive.namelist() if not name.endswith("/")}
+def build_sdist(folder: Path) -> Path:
+    source = folder / "tree"
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in BESIDE:
+        shutil.copy(ROOT / name, source)
+    return build("sdist", source, folder / "sdist")
+
+
+def test_sdist_and_its_wheel_are_complete_and_the_wheel_can_be_installed_and_is_typed(tmp_path: Path) -> None:
+    sdist = build_sdist(tmp_path)
+    top = f"zab-{PROJECT['version']}"
+    assert sdist.name == f"{top}.tar.gz"
+    with tarfile.open(sdist) as archive:
+        names = {name.removeprefix(f"{top}/") for name in archive.getnames() if archive.getmember(name).isfile()}
+    assert in_the_tree() | set(BESIDE) <= names
+    roots = {name.partition("/")[0] for name in names}
+    assert roots == {*PACKAGES, *BESIDE, "PKG-INFO", "setup.cfg", "zab.egg-info"}
+
+    run("tar", "-xzf", sdist, folder=tmp_path)
+    wheel = build("wheel", tmp_path / top, tmp_path / "wheel")
+    assert wheel.name == f"{top}-py3-none-any.whl"
+    with ZipFile(wheel) as zipped:
+        names = {name for name in zipped.namelist() if not name.endswith("/")}
     assert {name for name in names if ".dist-info/" not in name} == in_the_tree()
-    assert f"zab-{PROJECT['version']}.dist-info/licenses/LICENSE" in names
+    assert f"{top}.dist-info/licenses/LICENSE" in names
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
 
     commands = install(wheel, tmp_path)
@@ -121,18 +135,6 @@ def test_wheel_is_complete_and_typed(tmp_path: Path) -> None:
     output = run(*mypy, folder=tmp_path)
     assert "Revealed type is" in output
     assert "Any" not in output
-
-
-def test_sdist_is_complete_and_can_be_installed(tmp_path: Path) -> None:
-    sdist = build("sdist", tmp_path)
-    top = f"zab-{PROJECT['version']}"
-    with tarfile.open(sdist) as archive:
-        names = {name.removeprefix(f"{top}/") for name in archive.getnames() if archive.getmember(name).isfile()}
-    assert sdist.name == f"{top}.tar.gz"
-    assert in_the_tree() | set(BESIDE) <= names
-    roots = {name.partition("/")[0] for name in names}
-    assert roots == {*PACKAGES, *BESIDE, "PKG-INFO", "setup.cfg", "zab.egg-info"}
-    check_commands(install(sdist, tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("field", ["description", "readme", "license", "keywords", "classifiers", "requires-python"])
