@@ -9,11 +9,11 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from harness import apache_zookeeper
 from tests.differential.compare import compare, smallest
 from tests.differential.draw import drawn
 from tests.differential.peers import alone, three
 from tests.differential.script import count
-from tests.integration import apache
 
 VALID, INVALID, MISUSED = 0, 1, 2
 
@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--servers", type=int, choices=(1, 3), default=1)
     parser.add_argument("--findings", type=int, default=1, help="go on until so many differences are found")
     arguments = parser.parse_args()
-    reason = apache.why_not()
+    reason = apache_zookeeper.why_not()
     if reason:
         print(reason, file=sys.stderr)
         return MISUSED

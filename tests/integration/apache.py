@@ -1,13 +1,10 @@
 """Apache ZooKeeper itself, on loopback, for tests that compare with it.
 
-Its jars come inside the pyspark wheel. `ZAB_ZOOKEEPER_JARS` names a folder that holds them; else the
-jars of an installed pyspark are used. Without them, or without java, tests are skipped with the reason.
+`harness.apache_zookeeper` finds its jars. Without them, or without java, tests are skipped with the reason.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import shutil
 import socket
 import subprocess
@@ -24,55 +21,13 @@ import pytest
 from attrs import define, field, frozen
 
 from bench.ports import free_port
+from harness.apache_zookeeper import QUICK, SERVER, class_path, jars, java, why_not
 
 START_SECONDS_MAX = 240
 ANSWER_SECONDS_MAX = 5
 """Who asks in the moment in which it begins to serve is now and then not answered at all, and has to ask again."""
 SOURCES = Path(__file__).parent / "java"
-QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""They live for seconds: a JVM that prepares for hours takes twice the CPU."""
-NEEDED = (
-    "audience-annotations", "commons-cli", "commons-io", "curator", "failureaccess", "guava", "jackson", "jline",
-    "log4j", "metrics-core", "netty", "slf4j-api", "snappy-java", "zookeeper",
-)  # fmt: skip
-"""How the jars begin that it and its clients use. In a wheel of pyspark there are hundreds of others before the last,
-and whoever starts would look into each of them."""
-
-
-def jars() -> Path | None:
-    named = os.environ.get("ZAB_ZOOKEEPER_JARS")
-    if named:
-        return Path(named)
-    spec = importlib.util.find_spec("pyspark")
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent / "jars"
-
-
-def why_not() -> str | None:
-    """Why there is no Apache ZooKeeper here; `None` if there is."""
-    if shutil.which("java") is None:
-        return "Apache ZooKeeper needs java, and there is none"
-    folder = jars()
-    if folder is None or not list(folder.glob("zookeeper-3*.jar")):
-        return "no jars of Apache ZooKeeper: neither in $ZAB_ZOOKEEPER_JARS nor in an installed pyspark"
-    return None
-
-
-@cache
-def class_path() -> str:
-    """Return the class path, from the named folder or from pyspark."""
-    folder = jars()
-    if folder is None or os.environ.get("ZAB_ZOOKEEPER_JARS"):
-        return f"{folder}/*"
-    return ":".join(sorted(str(path) for path in folder.glob("*.jar") if path.name.startswith(NEEDED)))
-
-
 needs_apache = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
-
-
-def java(main: str, *arguments: str, properties: tuple[str, ...] = (), classes: Path | None = None) -> list[str]:
-    """`classes`: a folder that is looked into before the jars."""
-    path = class_path() if classes is None else f"{classes}:{class_path()}"
-    return ["java", "-Xmx256m", *QUICK, *(f"-D{text}" for text in properties), "-cp", path, main, *arguments]
 
 
 def client(name: str, *arguments: str, properties: tuple[str, ...] = ()) -> list[str]:
@@ -172,7 +127,7 @@ def _process(
         "admin.enableServer=false\nextendedTypesEnabled=true\n4lw.commands.whitelist=*\n"
         + "".join(f"{key}={value}\n" for key, value in properties.items())
     )
-    command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config), properties=system, classes=classes)
+    command = java(SERVER, str(config), properties=system, classes=classes)
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
     try:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import pytest
 
+from harness import apache_zookeeper
 from tests.integration import apache
 from tests.integration.raw_client import PATIENCE_SECONDS, Client
 from zab.store.acl import OPEN
@@ -234,7 +235,7 @@ quit
 
 def test_the_java_client(server: apache.Server, tmp_path: Path) -> None:
     with apache.recording(server.port) as (port, connections):
-        command = apache.java("org.apache.zookeeper.ZooKeeperMain", "-server", f"127.0.0.1:{port}")
+        command = apache_zookeeper.java("org.apache.zookeeper.ZooKeeperMain", "-server", f"127.0.0.1:{port}")
         subprocess.run(command, input=SHELL.encode(), cwd=tmp_path, check=True, capture_output=True, timeout=120)
         closed = requests.encode_request(Op.CLOSE_SESSION, 0)[-4:]
         eventually(lambda: connections[0].from_client.endswith(closed) or None)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from harness import apache_zookeeper
 from tests.integration import apache
 from tests.integration.stores import PORTS, stores
 from tests.integration.test_java_clients import needs_compiler, toured
@@ -16,7 +17,8 @@ pytestmark = [
     pytest.mark.slow,
     needs_compiler,
     pytest.mark.skipif(
-        apache.why_not() is None and not list((apache.jars() or Path()).glob("curator-recipes-*.jar")),
+        apache_zookeeper.why_not() is None
+        and not list((apache_zookeeper.jars() or Path()).glob("curator-recipes-*.jar")),
         reason="no jars of Curator",
     ),
 ]

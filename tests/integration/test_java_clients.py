@@ -1,6 +1,6 @@
 """ZooKeeper's own client, Curator's recipes and `zkCli`, unmodified, with the leader stopped in between.
 
-They come as jars inside the pyspark wheel: `tests/integration/apache.py` says where they are looked for.
+They come as jars inside the pyspark wheel: `harness/apache_zookeeper.py` finds them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from harness import apache_zookeeper
 from tests.integration import apache
 from tests.integration.stores import Stores, stores
 
@@ -134,7 +135,7 @@ async def test_the_java_client_keeps_its_session_when_the_leader_goes(tmp_path: 
 
 @needs_compiler
 @pytest.mark.skipif(
-    apache.why_not() is None and not list((apache.jars() or Path()).glob("curator-recipes-*.jar")),
+    apache_zookeeper.why_not() is None and not list((apache_zookeeper.jars() or Path()).glob("curator-recipes-*.jar")),
     reason="no jars of Curator",
 )
 async def test_the_recipes_of_curator(tmp_path: Path) -> None:
@@ -280,7 +281,7 @@ async def test_zkcli(count: int, tmp_path: Path) -> None:
     """Each in this order, with whatever else it says in between; before the leader goes, and after."""
     async with stores(tmp_path, count) as running:
         leader = await running.leader()
-        command = apache.java(
+        command = apache_zookeeper.java(
             "org.apache.zookeeper.ZooKeeperMain", "-server", running.hosts(), properties=("log4j2.level=ERROR",)
         )
         async with started(command) as shell:

@@ -17,6 +17,7 @@ import trio.testing
 from attrs import evolve
 
 from bench.ports import free_ports
+from harness import apache_zookeeper
 from tests.integration import apache
 from tests.integration.stores import PORTS, Stores, stores
 from tests.integration.test_client_port import Client, create, get, raw
@@ -377,7 +378,7 @@ quit
 @pytest.mark.slow
 async def test_zkcli(tmp_path: Path) -> None:
     async with stores(tmp_path, 3, client_ports=DOORS_OPEN) as running:
-        command = apache.java(
+        command = apache_zookeeper.java(
             "org.apache.zookeeper.ZooKeeperMain", "-server", running.hosts(), properties=("log4j2.level=ERROR",)
         )
         with trio.fail_after(PATIENCE_S):
@@ -405,7 +406,8 @@ async def test_zkcli(tmp_path: Path) -> None:
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.skipif(
-    apache.why_not() is None and not list((apache.jars() or Path()).glob("curator-framework-*.jar")),
+    apache_zookeeper.why_not() is None
+    and not list((apache_zookeeper.jars() or Path()).glob("curator-framework-*.jar")),
     reason="no jars of Curator",
 )
 async def test_curator_follows_the_ensemble(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import trustme
 from click.testing import CliRunner
 
 from bench.ports import free_port, free_ports
+from harness import apache_zookeeper
 from tests.integration import apache
 from tests.integration.apache import ask
 from tests.integration.served import PATIENCE_S, Served, real_start, serve, three_configs
@@ -45,7 +46,7 @@ clientPort={port}
 
 
 def zkcli(hosts: str, *words: str) -> str:
-    command = apache.java(
+    command = apache_zookeeper.java(
         "org.apache.zookeeper.ZooKeeperMain", "-server", hosts, *words, properties=("log4j2.level=OFF",)
     )
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)

@@ -16,6 +16,7 @@ import pytest
 import trio
 
 from bench.ports import free_port
+from harness import apache_zookeeper
 from tests.integration import apache
 from tests.integration.stores import stores
 
@@ -207,7 +208,9 @@ def told(text: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.mechanism(47)
 async def test_shell_output_matches_zookeepers_shell(tmp_path: Path) -> None:
-    theirs = apache.java("org.apache.zookeeper.ZooKeeperMain", "-server", "{}", properties=("log4j2.level=OFF",))
+    theirs = apache_zookeeper.java(
+        "org.apache.zookeeper.ZooKeeperMain", "-server", "{}", properties=("log4j2.level=OFF",)
+    )
     said: list[tuple[list[str], list[str]]] = []
     for name, command, last in (("theirs", theirs, "quit\n"), ("ours", shell("--server", "{}"), "")):
         async with a_store(tmp_path / name) as hosts:
