@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
 
@@ -172,3 +173,19 @@ def test_servers_become_ours_one_by_one_and_back_without_losing_a_write(tmp_path
         client = mixed.client(2)
         names = set(client.ask(Op.GET_CHILDREN, "/", False))
         assert [each for each in load.acknowledged if each not in names] == []
+
+
+def test_writes_and_syncs_at_a_follower_of_zookeeper_are_answered_in_order(tmp_path: Path) -> None:
+    """It answers none of its clients any more if the commit of a write and the reply to a sync change places."""
+    with mixed_ensemble(tmp_path) as mixed, ThreadPoolExecutor() as pool:
+        starting = pool.submit(mixed.start, 1)
+        mixed.start_ours(3)
+        starting.result()
+        assert mixed.leader == 3
+        write(mixed, 1, "/a")
+        client = mixed.client(1)
+        for _ in range(300):
+            client.send(Op.SET_DATA, ("/a", b"", -1))
+            client.send(Op.SYNC, ("/a",))
+        assert [client.next()[0] for _ in range(600)] == list(range(1, 601))
+        client.close()
