@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from harness.draw import script_from_seed
 from harness.faults import Script
-from harness.profiles import consensus, controller, partitions, store
+from harness.profiles import consensus, controller, partitions, store, zookeeper
 from harness.profiles.profile import Profile
 
 __all__ = ["ALL", "BY_NAME", "PROFILES", "Profile", "drawn", "of_machine", "profile_of"]
 
 PROFILES: Final = (*consensus.PROFILES, *store.PROFILES, *controller.PROFILES, *partitions.PROFILES)
-BY_NAME: Final = {profile.name: profile for profile in (*PROFILES, *consensus.SET_APART)}
+BY_NAME: Final = {profile.name: profile for profile in (*PROFILES, *consensus.SET_APART, *zookeeper.SET_APART)}
 
 ALL: Final = "all"
 """The name for all profiles of a machine. In turn they generate half of the scripts; the others are usual ones."""

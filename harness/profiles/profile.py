@@ -82,11 +82,12 @@ class Profile:
     """The number of brokers; 0 keeps that of the usual script."""
     observers: int = 0
     """The least number of observers."""
+    length_ms: int = 3_000
     quorums: Callable[[Draw], Mapping[str, Any]] | None = None
     """Generates groups and weights; None: a majority is a quorum."""
 
     def script(self, seed: int, *, voters: int, machine: str = "") -> Script:
-        usual = script_from_seed(seed, voters=voters, machine=machine or self.machine)
+        usual = script_from_seed(seed, voters=voters, machine=machine or self.machine, length_ms=self.length_ms)
         usual = evolve(usual, observers=max(usual.observers, self.observers), brokers=self.brokers or usual.brokers)
         draw = Draw(Random(f"profile/{_STREAMS.get(self.name, self.name)}/{seed}/{voters}"), voters, usual.observers)
         faults: list[Fault] = []

@@ -85,6 +85,9 @@ class Knobs:
     zookeeper_peers: int = 0
     """The servers of the list speak ZooKeeper's protocol, unless it is 0. 1: all servers are ours; 2: those with odd
     ids make durable what a server of ZooKeeper does; more: the membership has no version either."""
+    zookeeper_servers: int = 0
+    """The number of voters that are real servers of Apache ZooKeeper, in the world processes. All others are ours, and
+    speak its protocol."""
 
 
 INNER_BOUNDS: Final = ("read_work_max", "scans_behind_max", "report_sessions_max")

@@ -54,6 +54,8 @@ class World:
         if script.machine not in self.machines:
             supported = ", ".join(self.machines)
             raise ScriptError(f"script.machine: the world {self.name} supports {supported}, not {script.machine}")
+        if script.knobs.zookeeper_servers and self.name != "processes":
+            raise ScriptError(f"script.knobs.zookeeper_servers: real servers need --world processes, not {self.name}")
         unsupported: tuple[type, ...] = UNSUPPORTED.get(script.machine, UNSUPPORTED_BY_USER_MACHINES)
         if script.groups and not self.regroups:
             unsupported = (*unsupported, faults.Reconfigure)

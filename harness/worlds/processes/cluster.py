@@ -25,6 +25,7 @@ from harness.worlds.processes.configuration import Pace
 from harness.worlds.processes.proxy import Address, Fabric, Proxy
 from harness.worlds.processes.server import Server, ServerProcess
 from harness.worlds.processes.uptime import Uptime
+from harness.worlds.processes.zookeeper_server import ZookeeperServer
 from harness.worlds.recorded import Recorder
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import ZabError
@@ -32,6 +33,7 @@ from zab.core.errors import ZabError
 Tell = Callable[[str], None]
 
 NO_DEATH: Final = "no server ends by itself"
+PROMISES: Final = "no voter serves without its promises"
 NO_HANG: Final = "no server hangs"
 OPERATOR: Final = 1_000
 ADMIN: Final = 900
@@ -47,6 +49,12 @@ def servers_of(script: Script) -> range:
     """Return the numbers of all servers of the script, including those that join later."""
     joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
     return range(1, max([script.servers, *joining]) + 1)
+
+
+def zookeeper_servers(script: Script) -> frozenset[int]:
+    """Return the voters that are servers of Apache ZooKeeper. Their places differ from seed to seed."""
+    voters, count = range(1, script.voters + 1), min(script.voters, script.knobs.zookeeper_servers)
+    return frozenset(Random(f"zookeeper/{script.seed}").sample(voters, count))
 
 
 @define
@@ -82,7 +90,11 @@ class Cluster:
         self.recovered_ms = 0
         self.now_ms_at_end = 0
         self.sids = servers_of(script)
-        self.servers = {sid: Server(sid, folder / f"server{sid}", addresses, self._notified) for sid in self.sids}
+        theirs = zookeeper_servers(script)
+        self.servers = {
+            sid: (ZookeeperServer if sid in theirs else Server)(sid, folder / f"server{sid}", addresses, self._notified)
+            for sid in self.sids
+        }
         groups, weights = grouped(script)
         roles = [Role.PARTICIPANT if sid <= script.voters else Role.OBSERVER for sid in range(1, script.servers + 1)]
         founders = tuple(member(addresses, sid, role) for sid, role in enumerate(roles, start=1))
@@ -90,6 +102,8 @@ class Cluster:
         self.members = self.founders
         self.recorder = Recorder(self.now)
         self.uptime = Uptime(self.servers, self.is_quorum, self.now)
+        self.mixed = bool(theirs)
+        """True if some servers are those of Apache ZooKeeper."""
         self.clients: dict[int, Client] = {}
         self._proxies: dict[int, tuple[Proxy, str]] = {}
         self._began: float | None = None
@@ -147,6 +161,8 @@ class Cluster:
                 self.record(server.sid, "is", 0, f"{role.state.lower()} in epoch {role.epoch}, serving {role.serving}")
                 if role.leads and role.serving:
                     self.epochs.add(role.epoch)
+                if role.serving and server.forgot:
+                    self.violated(PROMISES, f"{server} serves as a voter, but its disk with its promises was lost")
             self._on_change()
 
     # -- the members -----------------------------------------------------------------------------------
@@ -168,13 +184,18 @@ class Cluster:
         if ensemble.version > self.members.version:
             self.members = ensemble
 
+    @property
+    def expected(self) -> list[int]:
+        """Return the members that serve after the faults."""
+        return [sid for sid in sorted(self.members.by_id) if not self.servers[sid].forgot]
+
     async def all_serve(self, waits_for: list[str]) -> None:
         """Wait until all members serve under one leader."""
-        waits_for[0] = f"servers {list(self.members.by_id)} to serve"
+        waits_for[0] = f"servers {self.expected} to serve"
 
         def holds() -> bool:
             leader = self.leader()
-            return leader is not None and all(self.servers[sid].serves_under(leader.sid) for sid in self.members.by_id)
+            return leader is not None and all(self.servers[sid].serves_under(leader.sid) for sid in self.expected)
 
         await self.until(holds)
 
@@ -264,7 +285,7 @@ class Cluster:
         how = server.requested_end
         if how == "kill":
             return
-        if how == "terminate" and code in (0, -15):  # -15: it had not installed its signal handler
+        if how == "terminate" and code in (0, server.ends_with, -15):  # -15: it had not installed its signal handler
             self._on_ended(server)
         elif how == "terminate":
             self.violated(NO_DEATH, f"{server} ended with {code} after SIGTERM: {server.log_tail()}")

@@ -21,6 +21,13 @@ INIT_LIMIT_MIN: Final = 10
 SYNC_LIMIT_MIN: Final = 5
 
 
+_AMONG_OURS: Final = {"reconfigEnabled": "true", "quorum.admitNonMembers": "true"}
+_AMONG_ZOOKEEPER: Final = {
+    "peerProtocol": "zookeeper", "admin.enableServer": "false", "skipACL": "no", "preAllocSize": 64,
+}  # fmt: skip
+"""Settings of all servers of a mixed ensemble. ZooKeeper allocates log files of 64 KiB, not 64 MiB."""
+
+
 @frozen
 class Pace:
     """The timing of real servers: the script's, but not shorter than a real machine needs."""
@@ -74,8 +81,7 @@ def configuration(
         "enforceQuota": "true",
         "znode.container.checkIntervalMs": 1_000,
         "standaloneEnabled": "false",
-        "reconfigEnabled": "true",
-        "quorum.admitNonMembers": "true",
+        **(_AMONG_ZOOKEEPER if knobs.zookeeper_servers else _AMONG_OURS),
         "db.autocreate": "true" if founds else "false",
         "DigestAuthenticationProvider.superDigest": digest_id(SUPER.encode()),
         "4lw.commands.whitelist": "*",

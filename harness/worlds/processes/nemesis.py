@@ -66,6 +66,8 @@ KEYS: Final = {
     "snapshot_every": "snapCount",
 }
 """The keys of a configuration file, by the knobs of a script."""
+_NOT_AMONG_ZOOKEEPER: Final = (OldDisk, FlipBit)
+"""Without digests, nobody notices that a server has an old disk. Damage is not repaired by a leader of ZooKeeper."""
 _MINIMUM: Final = {"tickTime": 100, "initLimit": 5, "syncLimit": 3, "snapCount": 2}
 
 
@@ -127,7 +129,10 @@ class Injector:
 
 class Nemesis(Injector):
     async def inject(self, fault: Fault) -> None:
-        await _INJECT[type(fault)](self, fault)
+        if self.cluster.mixed and isinstance(fault, _NOT_AMONG_ZOOKEEPER):
+            self.cluster.counted("fault that a mixed ensemble does not survive")
+        else:
+            await _INJECT[type(fault)](self, fault)
 
     def heal(self) -> None:
         """End all faults."""
@@ -153,6 +158,11 @@ class Nemesis(Injector):
     def _running(self, sid: int) -> Server | None:
         server = self._target(sid)
         return server if server is not None and server.up else None
+
+    def _of_ours(self, sid: int) -> Server | None:
+        """Return the target if it is a server of ours: no run reaches the disk of a JVM."""
+        server = self._target(sid)
+        return server if server is not None and server.ours else None
 
     # -- processes -------------------------------------------------------------------------------------
 
@@ -321,8 +331,12 @@ class Nemesis(Injector):
         await self.down(server, down_ms)
 
     async def _lose_disk(self, fault: LoseDisk) -> None:
+        if self.cluster.mixed and self._of_ours(fault.server) is None:
+            return
+
         def lose(server: Server) -> str:
             server.lose_disk()
+            server.forgot = self.cluster.mixed
             return "all of it"
 
         await self._damage(fault.server, fault.down_ms, lose)
@@ -377,7 +391,8 @@ class Nemesis(Injector):
         server.heal()
 
     async def _fail_disk(self, fault: FailDisk) -> None:
-        if server := self._running(fault.server):
+        server = self._of_ours(fault.server)
+        if server is not None and server.up:
             with self._excused(server, fault.error, fault.nth - 1):
                 await server.wait_for_exit()
                 self.cluster.counted("disk failed")
@@ -385,7 +400,7 @@ class Nemesis(Injector):
             self.cluster.revive(server)
 
     async def _full_disk(self, fault: FullDisk) -> None:
-        if server := self._target(fault.server):
+        if server := self._of_ours(fault.server):
             with self._excused(server, "full", 0):
                 await self.cluster.sleep(fault.for_ms)
             if not server.up:
@@ -393,7 +408,7 @@ class Nemesis(Injector):
                 self.cluster.revive(server)
 
     async def _slow_disk(self, fault: SlowDisk) -> None:
-        if server := self._target(fault.server):
+        if server := self._of_ours(fault.server):
             more_us = fault.slower * self.cluster.script.timing.fsync_us_max
             server.fault_control.change(slow_us=min(1_000_000, round(more_us * self.cluster.scale)))
             await self.cluster.sleep(fault.for_ms)

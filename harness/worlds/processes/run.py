@@ -18,6 +18,8 @@ from harness.worlds.processes.workload import LIST, Workload
 from zab.core.ensemble import Ensemble
 
 LIVENESS: Final = "liveness"
+DIGESTS: Final = "no server finds a different tree"
+DIFFERENT: Final = "digest_mismatches_count"
 START_S: Final = 10.0
 """The time limit for the start of an interpreter on a busy machine."""
 PATHS_MAX: Final = 60
@@ -123,6 +125,11 @@ class World(Cluster):
         """Wait until all members serve under one leader."""
         waits_for[0] = "a quorum to serve"
         await self.until(self.uptime.quorum)
+        if not self.mixed:
+            await self._ask_for_members(waits_for)
+        await self.all_serve(waits_for)
+
+    async def _ask_for_members(self, waits_for: list[str]) -> None:
         leader = self.leader()
         assert leader is not None
         waits_for[0] = f"the configuration from the leader, server {leader.sid}"
@@ -130,7 +137,6 @@ class World(Cluster):
         assert session is not None
         text, _ = await session.config()
         self.members_are(Ensemble.parse((text or b"").decode()))
-        await self.all_serve(waits_for)
 
     async def _read_back(self, waits_for: list[str]) -> None:
         """Read paths of the script at every member, and make a last write that all members must apply."""
@@ -140,7 +146,7 @@ class World(Cluster):
                 if number < OPERATOR:
                     nursery.start_soon(client.leave)
         waits_for[0] = "a new write to be acknowledged"
-        sids = sorted(self.members.by_id)
+        sids = self.expected
         await self.ask_until_answered(sids[0], Request("create", "/healed", b""))
         for sid in sids:
             waits_for[0] = f"the nodes of server {sid}"
@@ -154,6 +160,22 @@ class World(Cluster):
             waits_for[0] = f"server {sid} to apply the last write"
             await self.ask_until_answered(sid, Request("sync", "/healed"))
             await self.ask_until_answered(sid, Request("get", "/healed"))
+        if self.mixed:
+            await self._compare_digests(waits_for)
+
+    async def _compare_digests(self, waits_for: list[str]) -> None:
+        """Check that no server has found its tree to differ from the leader's."""
+        for sid in self.expected:
+            server = self.servers[sid]
+            waits_for[0] = f"the metrics of {server}"
+            counted = [line for line in (await self._metrics(sid)).splitlines() if DIFFERENT in line]
+            if not counted or not counted[0].endswith("\t0"):
+                self.violated(DIGESTS, f"{server} reports {counted[0] if counted else f'no {DIFFERENT}'}")
+
+    async def _metrics(self, sid: int) -> str:
+        async with await trio.open_tcp_stream(*self.client_address(sid)) as stream:
+            await stream.send_all(b"mntr")
+            return b"".join([data async for data in stream]).decode()
 
     def _paths(self) -> list[str]:
         asked = [step.path for op in self.script.ops if isinstance(op, Ask) for step in op.steps if step.path]

@@ -42,12 +42,16 @@ async def end_process(process: trio.Process) -> None:
         if process.returncode is None:
             process.kill()
             await process.wait()
+        if process.stdin is not None:
+            await process.stdin.aclose()  # ends the guard of a server of ZooKeeper, before its process id is used again
 
 
 class ServerProcess(ABC):
     """The process of one server, started again and again, and the folder that outlives it."""
 
     kind = "server"
+    ends_with = 0
+    """The exit code after SIGTERM."""
 
     def __init__(self, sid: int, folder: Path, config: str, addresses: Addresses, notify: Notify) -> None:
         self.sid = sid
@@ -126,9 +130,8 @@ class ServerProcess(ABC):
         self.requested_end, self.paused = "", False
         self._forget()
         self.starts += 1
-        command = [*self._addresses.command(self.sid), sys.executable, "-m", PROGRAM]
         process = await open_process(
-            [*command, str(self.folder / "launch.json"), str(self.config)],
+            [*self._addresses.command(self.sid), *self._command()],
             cwd=self.folder,
             stdin=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -146,6 +149,10 @@ class ServerProcess(ABC):
             self._forget()
             self._process = None
             self._exited.set()
+
+    def _command(self) -> list[str]:
+        """Return the command that starts the process."""
+        return [sys.executable, "-m", PROGRAM, str(self.folder / "launch.json"), str(self.config)]
 
     async def _read_log(self, process: trio.Process) -> None:
         assert process.stdout is not None
@@ -229,11 +236,17 @@ class RoleSeen:
 class Server(ServerProcess):
     """A server of the store."""
 
+    ours = True
+    software = ""
+    """The software in messages, if servers of several kinds run."""
+
     def __init__(self, sid: int, folder: Path, addresses: Addresses, notify: Notify) -> None:
         super().__init__(sid, folder, "zoo.cfg", addresses, notify)
         self.role: RoleSeen | None = None
         self.impaired = False
         """True if the disk was damaged or is new, and the server has not served under a leader since."""
+        self.forgot = False
+        """True if the disk was lost in a mixed ensemble, which does not readmit a server without its promises."""
         self.voters: tuple[int, ...] = ()
         """The voters by the last log line about the membership."""
 
@@ -249,8 +262,13 @@ class Server(ServerProcess):
     ) -> None:
         """Write the files of a server. `founds`: it founds the ensemble, so its data directory may be empty."""
         self.impaired = not founds
+        if script.knobs.zookeeper_servers and self.ours:
+            self.software = "zab"
         text = configuration(self.data, self._addresses, self.sid, members, script, pace, founds=founds)
         self._prepare("zab", text, self._addresses.names(self.sid, servers), mutant)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} ({self.software})" if self.software else super().__str__()
 
     def _empty(self) -> None:
         super()._empty()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.history import History, Invoke, Request, Response
+from harness.checkers.broken import Broken
+from harness.history import History, Invoke, Request, Response, SessionEvent
 from harness.outcome import Outcome
 from harness.worlds.processes.cluster import Cluster
 from harness.worlds.processes.logs import CommittedHistory, DirectoryContents, committed, differences, read_directory
@@ -70,8 +71,7 @@ def _judge(
     *,
     clients: bool,
 ) -> None:
-    members = {int(sid): directories[sid] for sid in world.members.by_id}
-    for difference in differences(members, canon):
+    for difference in differences({f"{world.servers[sid]}": directories[sid] for sid in world.expected}, canon):
         world.violated(EQUAL, difference)
         return
     first = canon.entries[0][0] if canon.entries else NOTHING
@@ -89,11 +89,24 @@ def _judge(
         case = Case.of(history)
         verdict = check_invariants(case)
         if not verdict.valid:
-            world.violated(str(verdict.invariant), verdict.what)
+            world.violated(str(verdict.invariant), verdict.what + _place(world, history, verdict.broken[0]))
         for wrong in quotas.check(case):
             world.violated(wrong.invariant, wrong.what)
         for early in ended_early(history, world.scale):
             world.violated(early.invariant, early.what)
+
+
+def _place(world: Cluster, history: History, broken: Broken) -> str:
+    """Return where the session of a violation was, in an ensemble with servers of several kinds."""
+    if not world.mixed:
+        return ""
+    mine = [
+        event.server
+        for event in history.events
+        if isinstance(event, SessionEvent | Invoke) and event.session == broken.session and event.at <= broken.at
+    ]
+    kinds = ", ".join(map(str, world.servers.values()))
+    return f" (servers: {kinds}; the session was at server {mine[-1]})" if mine else f" (servers: {kinds})"
 
 
 def _acknowledged(history: History) -> list[tuple[Invoke, Response]]:

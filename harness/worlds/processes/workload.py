@@ -87,7 +87,7 @@ class Workload:
 
     def _snapshot(self, op: Snapshot) -> None:
         server = self._cluster.leader() if op.server <= LEADER else self._cluster.servers.get(op.server)
-        if server is not None and server.serves:
+        if server is not None and server.serves and server.ours:
             self._cluster.spawn_until_healed(self._take_snapshot, server)
 
     async def _take_snapshot(self, server: Server) -> None:
@@ -108,7 +108,7 @@ class Workload:
 
     def _reconfigure(self, op: Reconfigure) -> None:
         leader = self._cluster.leader()
-        if leader is not None and leader.serves:
+        if leader is not None and leader.serves and not self._cluster.mixed:  # a leader of a mixed ensemble may refuse
             self._cluster.spawn_until_healed(self._change, op, leader)
 
     async def _change(self, op: Reconfigure, leader: Server) -> None:

@@ -16,9 +16,11 @@ import trio
 from attrs import evolve
 
 from harness import worlds
+from harness.apache_zookeeper import why_not
 from harness.exceptions import interrupts_bare
 from harness.faults import Fault, Op, Script
 from harness.outcome import Outcome
+from harness.script.checks import ScriptError
 from harness.worlds.processes import nemesis, netns, workload
 from harness.worlds.processes.addresses import Addresses, Loopback
 from harness.worlds.processes.brokers import workload as brokers
@@ -51,6 +53,8 @@ def run(
     With `spaces`, each server has a network namespace of its own. `mutant` is a bug to plant in the servers.
     """
     script = (WITH_SPACES if spaces else WORLD).playable(script).script
+    if script.knobs.zookeeper_servers and (reason := why_not()):
+        raise ScriptError(f"script.knobs.zookeeper_servers: {reason}")
     folder = Path(tempfile.mkdtemp(prefix="zab-processes-"))
     addresses, network = _network(script, spaces=spaces)
     logger = logging.getLogger("zab.client")

@@ -28,6 +28,13 @@ from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outco
 from harness.worlds.processes.world import can
 from zab.cli.zoo_cfg.plan import read_plan
 from zab.core.zxid import NOTHING, Zxid
+from zab.store import transactions
+from zab.store.acl import OPEN
+from zab.store.operations import Op
+from zab.store.store import Store
+from zab.wire.apache.proposals import NO_TAG, file_txn
+from zab.wire.disk_log import log_chunks
+from zab.wire.disk_store import departure
 
 # -- fault control -------------------------------------------------------------------------------------
 
@@ -204,14 +211,16 @@ def test_only_settings_of_configuration_files_are_supported() -> None:
 A, B, C, D = (Zxid(1 << 32 | 1), Zxid(1 << 32 | 2), Zxid(2 << 32 | 1), Zxid(2 << 32 | 2))
 
 
-def entry(word: bytes) -> Entry:
-    return Entry(word, False)
+def entry(zxid: Zxid, number: int = 0) -> Entry:
+    return Entry(NO_TAG + transactions.error(1, number, zxid, -101), False)
 
 
-def left(*zxids: Zxid, digest: int | None = 1, before: Zxid = NOTHING) -> DirectoryContents:
-    found = DirectoryContents(last=zxids[-1], digest=digest)
+def left(*zxids: Zxid, node: str = "/a", before: Zxid = NOTHING) -> DirectoryContents:
+    store = Store()
+    store.apply(A, transactions.create(Op.CREATE, 1, 1, 1, node, b"", OPEN, 0, 1))
+    found = DirectoryContents(last=zxids[-1], store=store)
     for zxid in zxids:
-        found.entries[zxid] = entry(b"%d" % zxid)
+        found.entries[zxid] = entry(zxid)
         found.before[zxid] = before
         before = zxid
     return found
@@ -236,7 +245,7 @@ def test_history_without_its_beginning_is_not_whole() -> None:
         (left(A, C, D), left(A, C, D), None),
         (left(A, C, D), left(A, C), "the log of server 2 ends at 2/1, the committed history at 2/2"),
         (left(A, C, D), left(A, B, C, D), "server 2 has a transaction at 1/2 that was not committed"),
-        (left(A, C, D), left(A, C, D, digest=2), "servers 1 and 2 have different trees at 2/2"),
+        (left(A, C, D), left(A, C, D, node="/b"), "server 2 has another tree at 2/2 than server 1, server 3"),
         (left(A, C, D), DirectoryContents(damage=("log.1: damaged",)), "server 2: log.1: damaged"),
     ],
 )
@@ -244,7 +253,8 @@ def test_differences_between_servers_are_reported(
     one: DirectoryContents, other: DirectoryContents, complaint: str | None
 ) -> None:
     canon = committed([one], [], D)
-    assert list(differences({1: one, 2: other}, canon)) == ([] if complaint is None else [complaint])
+    found = differences({"server 1": one, "server 2": other, "server 3": one}, canon)
+    assert list(found) == ([] if complaint is None else [complaint])
 
 
 @pytest.fixture(scope="module")
@@ -282,6 +292,45 @@ def test_log_without_epochs_is_damaged(tmp_path: Path, written: Path) -> None:
     (tmp_path / "data" / "epochs").unlink()
     (damage,) = read_directory(tmp_path / "data").damage
     assert "epochs" in damage
+
+
+# -- logs of ZooKeeper ---------------------------------------------------------------------------------
+
+
+def zookeeper(folder: Path, logs: dict[Zxid, list[Zxid]], *snapshots: Zxid) -> DirectoryContents:
+    """Write a data directory of ZooKeeper with empty trees, and read it."""
+    files = folder / "version-2"
+    files.mkdir(parents=True)
+    for first, zxids in logs.items():
+        txns = (file_txn(zxid, entry(zxid).payload[len(NO_TAG) :]) for zxid in zxids)
+        (files / f"log.{first:x}").write_bytes(b"".join(log_chunks(txns)))
+    for zxid in (NOTHING, *snapshots):
+        store = Store()
+        store.zxid = zxid
+        (files / f"snapshot.{zxid:x}").write_bytes(b"".join(departure(store)))
+    return read_directory(folder)
+
+
+def test_directory_of_zookeeper_has_the_records_of_ours(tmp_path: Path) -> None:
+    found = zookeeper(tmp_path, {A: [A, B], C: [C, D]})
+    assert (found.last, found.damage, found.replaced) == (D, (), NOTHING)
+    assert found.entries == {zxid: entry(zxid) for zxid in (A, B, C, D)}
+    assert found.before == {A: NOTHING, B: A, C: B, D: C}
+
+
+def test_snapshot_fills_a_gap_between_logs_of_zookeeper(tmp_path: Path) -> None:
+    """The server has received B in a snapshot."""
+    found = zookeeper(tmp_path, {A: [A], C: [C]}, B)
+    assert found.before[C] == B
+    ours = left(B, before=A)
+    assert committed([found, ours], [], C).whole
+
+
+def test_records_that_a_snapshot_has_replaced_do_not_count(tmp_path: Path) -> None:
+    """B was never committed. The server has received C in a snapshot, and keeps B in its log."""
+    theirs, ours = zookeeper(tmp_path, {A: [A, B], D: [D]}, C), left(A, C, D)
+    canon = committed([theirs, ours], [], D)
+    assert [zxid for zxid, _ in canon.entries] == [A, C, D]
 
 
 # -- the verdict ---------------------------------------------------------------------------------------
