@@ -25,6 +25,7 @@ from bench import (
     latency,
     memory,
     micro,
+    migration,
     million,
     simulator,
     throughput,
@@ -56,6 +57,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--rounds", type=int, default=100)
     one.add_argument("--seed", type=int, default=1)
     one.add_argument("--victims", nargs="+", choices=["leader", "follower"], default=["leader"])
+    one = add("migration", migration.__doc__)
+    one.add_argument("--rounds", type=int, default=10)
     one = add("simulator", simulator.__doc__)
     one.add_argument("--runs", type=int, default=20)
     one = add("fsync", fsync.__doc__)
@@ -119,6 +122,7 @@ def perform(arguments: argparse.Namespace, data: Path) -> bool:
         "latency": lambda: latency.run(arguments.runs, arguments.writes, data),
         "failover": lambda: failover.run(arguments.rounds, data),
         "memory": lambda: memory.run(arguments.writes, data),
+        "migration": lambda: migration.run(arguments.rounds, data),
         "kill9": lambda: kill9.run(arguments.rounds, arguments.seed, tuple(arguments.victims), data),
         "simulator": lambda: simulator.run(arguments.runs),
         "fsync": lambda: fsync.run(arguments.count, data),
