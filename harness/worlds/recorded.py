@@ -92,6 +92,8 @@ class RecordingProtocol(ClientProtocol):
         """True after closeSession was sent. A session that ends after that is closed, not expired."""
         self.close_acknowledged = False
         """True after a server acknowledged closeSession."""
+        self.left = False
+        """True after the client gave up its closeSession: it does not read what still arrives on the connection."""
         self.user = ""
         """The user that the session authenticates as on each connection, before anything else."""
 
@@ -134,6 +136,7 @@ class RecordingProtocol(ClientProtocol):
         super().cancel(call)
 
     def ended(self, state: str) -> None:
+        self.left |= state == "disconnected"
         self._record_state(state)
 
     def authenticate_as(self, user: str) -> None:
@@ -177,7 +180,7 @@ class RecordingProtocol(ClientProtocol):
         if xid == EVENT_XID:
             event, _, path = decode_event(body)
             name = {int(each): name for each, name in EVENTS.items()}.get(event)
-            if name is not None and self.is_recorded(event, path):
+            if name is not None and not self.left and self.is_recorded(event, path):
                 self._recorder.add(
                     WatchFired(self._recorder.now_us(), self._client.id, self.granted.id, name, path, zxid)
                 )

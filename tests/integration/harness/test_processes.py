@@ -16,7 +16,7 @@ import trio
 
 import zab
 from harness.faults import Crash, CrashIn, Script, Setting
-from harness.history import Invoke, Reply, Request, Response, SessionEvent
+from harness.history import Invoke, Reply, Request, Response, SessionEvent, WatchFired
 from harness.quorums import in_words
 from harness.worlds.processes import netns, verdict
 from harness.worlds.processes.addresses import Loopback, member, name_of
@@ -26,6 +26,7 @@ from harness.worlds.processes.logs import DirectoryContents, Entry, committed, d
 from harness.worlds.processes.run import World
 from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of
 from harness.worlds.processes.world import can
+from harness.worlds.recorded import RecordedSession, Recorder
 from zab.cli.zoo_cfg.plan import read_plan
 from zab.core.zxid import NOTHING, Zxid
 from zab.store import transactions
@@ -33,6 +34,7 @@ from zab.store.acl import OPEN
 from zab.store.operations import Op
 from zab.store.store import Store
 from zab.wire.apache.proposals import NO_TAG, file_txn
+from zab.wire.client.replies import encode_event
 from zab.wire.disk_log import log_chunks
 from zab.wire.disk_store import departure
 
@@ -204,6 +206,26 @@ def test_only_settings_of_configuration_files_are_supported() -> None:
     assert can(Setting(0, knob="tick_ms"))
     assert not can(Setting(0, knob="window_entries"))
     assert not can(CrashIn(0))
+
+
+# -- recorded sessions ---------------------------------------------------------------------------------
+
+
+class Owner:
+    id, server = 1, 1
+
+    def __init__(self) -> None:
+        self.recorder = Recorder(lambda: 0)
+
+
+async def test_client_that_gave_up_its_close_sees_no_event_that_arrives_later() -> None:
+    owner = Owner()
+    session = RecordedSession(owner, "127.0.0.1:1", 1_000)
+    event = encode_event(zab.Event.CREATED, "/a", 7)
+    session.protocol.receive(event)
+    session.protocol.ended("disconnected")
+    session.protocol.receive(event)
+    assert [type(each) for each in owner.recorder.events] == [WatchFired, SessionEvent]
 
 
 # -- logs ----------------------------------------------------------------------------------------------
