@@ -15,7 +15,7 @@ HOURS ?= 8
 
 .DEFAULT_GOAL := help
 .PHONY: help run quick test check docs site peers
-.PHONY: nightly fuzz fuzz-port fuzz-cost differential mutate-checkers drill explore kill9 kill9-controller bench bench-gate
+.PHONY: nightly fuzz fuzz-port fuzz-cost differential mutate-checkers drill explore kill9 kill9-controller migration bench bench-gate
 
 help:
 	@echo 'make run     everything on loopback: a store on $(SERVERS) servers and $(BROKERS) Kafka brokers (BROKERS=0: the store alone);'
@@ -37,6 +37,7 @@ help:
 	@echo 'make explore visit the states of three servers with 2 transactions, 2 crashes and 1 partition, for $(SECONDS) s (SECONDS=n)'
 	@echo 'make kill9   kill -9 the leader of real processes under load, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make kill9-controller  kill -9 the controller of three brokers while it works, $(ROUNDS) times (ROUNDS=n)'
+	@echo 'make migration  replace three servers of Apache ZooKeeper by ours and back, under clients, $(ROUNDS) times (ROUNDS=n)'
 	@echo 'make bench   benchmark side by side with other systems, in one run'
 	@echo 'make bench-gate  compare the cost of a fixed workload with stored figures; warn if it grew'
 
@@ -91,6 +92,9 @@ kill9: $(VENV)/.with-dev
 
 kill9-controller: $(VENV)/.with-dev
 	@$(BIN)/python -m bench controller-kill9 --rounds $(ROUNDS)
+
+migration: $(VENV)/.with-bench
+	@$(BIN)/python -m bench migration --rounds $(ROUNDS)
 
 bench: $(VENV)/.with-bench
 	@$(BIN)/python -m bench

@@ -22,6 +22,8 @@ DIGESTS: Final = "no server finds a different tree"
 DIFFERENT: Final = "digest_mismatches_count"
 START_S: Final = 10.0
 """The time limit for the start of an interpreter on a busy machine."""
+JVM_STARTS: Final = 3
+"""The start of a server of ZooKeeper takes as long as so many more starts of an interpreter."""
 PATHS_MAX: Final = 60
 """The maximum number of paths to read back. A sample is enough, as the logs are compared as a whole."""
 
@@ -66,7 +68,8 @@ class World(Cluster):
     @property
     def bound_s(self) -> float:
         """Return the time limit for recovery: the time by the settings, and that of a start of all servers at once."""
-        return self.pace.settled_ms / 1000 + START_S * (1 + len(self.sids))
+        jvms = sum(not server.ours for server in self.servers.values())
+        return self.pace.settled_ms / 1000 + START_S * (1 + len(self.sids) + JVM_STARTS * jvms)
 
     async def _begin(self) -> None:
         for sid in self.founders.by_id:
