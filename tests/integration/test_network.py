@@ -405,6 +405,21 @@ async def test_peers_with_key_stores(tmp_path: Path) -> None:
         assert await (await made.serving()).submit(b"secret") == 1
 
 
+async def test_servers_with_and_without_tls_meet_at_ports_that_accept_both(tmp_path: Path) -> None:
+    ca = Authority(tmp_path / "tls")
+    settings = TlsPortSettings(ca.issue("server", "127.0.0.1"), ca.trust, unify=True)
+    plain, tls = QuorumTls(settings, dials=False), QuorumTls(settings)
+    async with cluster(tmp_path, start=False) as made:
+        for sid, how in ((1, plain), (2, tls), (3, plain)):
+            await made.start(sid, tls=how)
+        for member in made.members.values():
+            await member.barrier()
+        for sid, how in ((1, tls), (3, tls), (3, QuorumTls(evolve(settings, unify=False)))):
+            await made.stop(sid)
+            await made.start(sid, tls=how)
+            assert await made.members[sid].submit(b"both") > 0
+
+
 async def test_invalid_certificate_file_is_reported_at_the_start(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("no certificate")

@@ -53,6 +53,11 @@ class TlsConfig:
         """True if a dialling server's certificate must name the host of the member that the server claims to be."""
         return self.check_hostname
 
+    @property
+    def plain_too(self) -> bool:
+        """False: every link has TLS."""
+        return False
+
     @cached_property
     def server_context(self) -> ssl.SSLContext:
         return self._context(ssl.PROTOCOL_TLS_SERVER)
@@ -84,9 +89,14 @@ class LinkTls(Protocol):
         """True if a dialling server's certificate must name the host of the member that the server claims to be."""
 
     @property
+    def plain_too(self) -> bool:
+        """True if ports accept servers without TLS as well."""
+
+    @property
     def server_context(self) -> ssl.SSLContext: ...
     @property
-    def client_context(self) -> ssl.SSLContext: ...
+    def client_context(self) -> ssl.SSLContext | None:
+        """The context for dialling; None: this server dials without TLS."""
 
 
 class TcpNetwork:
@@ -99,6 +109,7 @@ class TcpNetwork:
         self._silence_ms = silence_ms
         self._check_hostname = tls is not None and tls.check_hostname
         self._check_client_hostname = tls is not None and tls.check_client_hostname
+        self._plain_too = tls is not None and tls.plain_too
         # The contexts are made here, so that a bad file is reported at the start and not at the first peer.
         self._client_context = None if tls is None else tls.client_context
         self._server_context = None if tls is None else tls.server_context
@@ -116,7 +127,8 @@ class TcpNetwork:
         tuned = [TunedListener(listener, self._silence_ms) for listener in plain]
         if self._server_context is None:
             return tuned
-        return [TlsListener(listener, self._server_context, self._check_client_hostname) for listener in tuned]
+        context, checks_claim, plain_too = self._server_context, self._check_client_hostname, self._plain_too
+        return [TlsListener(listener, context, checks_claim, plain_too) for listener in tuned]
 
 
 class TunedListener(trio.abc.Listener[trio.SocketStream]):
@@ -136,16 +148,18 @@ class TunedListener(trio.abc.Listener[trio.SocketStream]):
 class TlsListener(trio.abc.Listener[TlsStream]):
     """A listener for TLS. The task that takes the stream does the handshake, within the time limit of the greeting.
 
-    With `checks_claim`, the greeting also compares the certificate with the server that the other end claims to be.
+    `checks_claim` and `plain_too` are those of its streams.
     """
 
-    def __init__(self, listener: TunedListener, context: ssl.SSLContext, checks_claim: bool) -> None:
+    def __init__(self, listener: TunedListener, context: ssl.SSLContext, checks_claim: bool, plain_too: bool) -> None:
         self._listener = listener
         self._checks_claim = checks_claim
+        self._plain_too = plain_too
         self._context = context
 
     async def accept(self) -> TlsStream:
-        return TlsStream(await self._listener.accept(), self._context, checks_claim=self._checks_claim)
+        stream = await self._listener.accept()
+        return TlsStream(stream, self._context, checks_claim=self._checks_claim, plain_too=self._plain_too)
 
     async def aclose(self) -> None:
         await self._listener.aclose()

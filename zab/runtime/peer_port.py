@@ -15,6 +15,7 @@ from zab.net.cannot_listen import cannot_listen
 from zab.net.half_open import HalfOpen
 from zab.net.listener import Accepted, ConnectionCounts, Limit, LimitedListener, ListenerLimits, MovablePort
 from zab.net.network import Network
+from zab.net.tls.tls_stream import unified
 from zab.runtime.peer_handshake import described
 from zab.runtime.peer_protocol import UNREACHABLE, Introduction, PeerProtocol
 from zab.service.limits import Limits
@@ -87,6 +88,8 @@ class PeerPort(MovablePort):
         self._log = log
         self._welcomed = welcomed
         self._lives_at = lives_at
+        self._first_byte_s = limits.handshake_ms / 1000
+        """The time limit for the first byte at a port that accepts both TLS and plain text."""
         self._strangers, self._known = HalfOpen(), HalfOpen()
         """The pools of half-open connections. An address is known if it is in `_welcome` or in a known membership."""
         limits_ = ListenerLimits(half_open_max=limits.handshakes_max)
@@ -111,6 +114,8 @@ class PeerPort(MovablePort):
         introduced: Introduction | None = None
         try:
             with accepted.half_open():
+                with trio.fail_after(self._first_byte_s):
+                    stream = await unified(stream)
                 introduced = await self._protocol.answer(stream, self._purpose)
         except UNREACHABLE as error:
             # The rate of lines is limited for each host and type of error, so that a port scan or a wrong

@@ -368,7 +368,6 @@ def test_client_addresses_come_from_lines_keys_and_options(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ("sslQuorum=true\n", "TLS between servers is not supported"),
         ("quorum.auth.enableSasl=true\n", "SASL and Kerberos between servers are not supported"),
         ("requireKerberosConfig=true\n", "clients log in with Kerberos"),
         ("group.1=1:2:3\n", "group.N or weight.N"),

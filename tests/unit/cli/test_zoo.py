@@ -153,11 +153,16 @@ def test_ports_that_speak_tls(folder: Path) -> None:
     assert (made.quorum_tls, made.warnings) == (None, ())
     made = plan(folder, "sslQuorum=true\n" + "".join(f"ssl.quorum.{each}\n" for each in stores))
     assert made.quorum_tls is not None
+    assert (made.quorum_tls.dials, made.quorum_tls.plain_too) == (True, False)
     assert made.client_ports.tls is None
+    made = plan(folder, "portUnification=true\n" + "".join(f"ssl.quorum.{each}\n" for each in stores))
+    assert made.quorum_tls is not None
+    assert (made.quorum_tls.dials, made.quorum_tls.plain_too) == (False, True)
     (warning,) = plan(folder, client).warnings
     assert "without effect: secureClientPort is not set, and client.portUnification is not on" in warning
     assert "ssl.keyStore.location is missing" in problems(folder, "secureClientPort=2281\n")
-    assert "ssl.quorum.keyStore.location is missing" in problems(folder, "sslQuorum=true\n")
+    for key in ("sslQuorum", "portUnification"):
+        assert "ssl.quorum.keyStore.location is missing" in problems(folder, f"{key}=true\n")
     (warning,) = plan(folder, "ssl.keystore.location=x\n").warnings
     assert warning.endswith("did you mean ssl.keyStore.location?")
     told = problems(folder, f"secureClientPort=2281\nssl.clientAuth=none\nssl.keyStore.location={folder}/none.pem\n")

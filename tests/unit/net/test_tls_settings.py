@@ -108,6 +108,9 @@ def test_between_servers_the_names_have_another_beginning() -> None:
     made = TlsPortSettings.from_properties({**told, "ssl.clientAuth": "none"}, quorum=True)
     assert made is not None
     assert (made.client_auth, made.unify, made.verify_client_host) == (ClientAuth.NEED, False, None)
+    unified = TlsPortSettings.from_properties({**told, "portUnification": "true"}, quorum=True)
+    assert unified is not None
+    assert unified.unify
 
 
 @pytest.mark.parametrize(("told", "dialled", "dialling"), [

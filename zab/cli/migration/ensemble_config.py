@@ -119,13 +119,6 @@ def _obstacles(source: ZooSource, ensemble: Ensemble | None) -> Iterator[Obstacl
                 "switch it off on all servers of ZooKeeper first, with a rolling restart; protect the ports between "
                 "servers by a firewall",
             )
-    if source.value("sslQuorum", False):
-        yield Obstacle(
-            f"{source.where('sslQuorum')}: TLS between servers is not supported in an ensemble with servers of "
-            "ZooKeeper yet",
-            "switch it off on all servers first, with portUnification=true during the rolling restarts, or move with a "
-            "stop",
-        )
     if source.value("requireKerberosConfig", "false") == "true" or _uses_kerberos(source):
         yield Obstacle(
             f"{source.path}: clients log in with Kerberos, which servers of zab do not support",

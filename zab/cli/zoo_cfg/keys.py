@@ -240,7 +240,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _read("client.certReload", "false", values.flag_or_yes_no, "reload changed certificates, for new connections"),
             _read("quorum.admitNonMembers", "false", values.flag_or_yes_no, "admit servers that are not members to the servers' ports, so that a reconfiguration can add them. An admitted server reads everything, so switch this on only for a join. Not a key of ZooKeeper, whose servers always admit them"),
             _read("sslQuorum", "false", values.flag_or_yes_no, "use TLS between servers, set up by the keys `ssl.quorum.*`"),
-            _ignored("portUnification", "false", "the servers' ports speak either TLS or plain text", "false"),
+            _read("portUnification", "false", values.flag_or_yes_no, "accept other servers with and without TLS at the ports between servers, while an ensemble takes up TLS; needs the keys `ssl.quorum.*`, with or without `sslQuorum`"),
             _ignored("sslQuorumReloadCertFiles", "false", "certificates between servers are read at the start only: restart one server after the other", "false"),
             _ignored("ssl.sslProvider", "JDK", "OpenSSL implements TLS here", "openssl", "openssl_refcnt"),
             _ignored("ssl.tcnative.ocsp.stapling", "false", "OCSP stapling is not supported", "false"),

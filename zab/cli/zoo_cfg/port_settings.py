@@ -47,7 +47,8 @@ def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSetti
 
 
 def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | None:
-    wanted = source.value("sslQuorum", False)
+    dials = source.value("sslQuorum", False)
+    wanted = dials or source.value("portUnification", False)
     for name in _SASL_QUORUM:
         if source.value(name, False):
             source.problem(
@@ -60,11 +61,11 @@ def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | 
         if not wanted:
             return None
         if settings is None:
-            _missing(source, "ssl.quorum.", "with sslQuorum, servers need a key and a certificate")
+            _missing(source, "ssl.quorum.", "with sslQuorum or portUnification, servers need a key and a certificate")
             return None
         if not _readable(source, settings):
             return None
-        tls = QuorumTls(settings)
+        tls = QuorumTls(settings, dials)
         _ = tls.server_context, tls.client_context
         return tls
     except ConfigError as error:
@@ -76,13 +77,15 @@ def peer_warnings(
     ensemble: Ensemble | None, everywhere: bool, peers: QuorumTls | None, clients: TlsPortSettings | None
 ) -> Iterator[str]:
     """Yield warnings about settings that let other hosts pose as a server of the ensemble."""
-    if ensemble is not None and peers is None:
+    if ensemble is not None and (peers is None or peers.plain_too):
         far = [server for server in ensemble.servers if everywhere or not is_loopback(server.host)]
         if far:
+            how = "servers speak without TLS" if peers is None else "portUnification=true admits servers without TLS"
+            remedy = "set sslQuorum=true" if peers is None else "remove that line once all servers have sslQuorum=true"
             yield (
-                f"{_first_words(far)} can be reached from other hosts, and servers speak without TLS. A host that "
+                f"{_first_words(far)} can be reached from other hosts, and {how}. A host that "
                 "reaches these ports can pose as a member, read everything and change everything: let a firewall "
-                "admit only the servers' addresses, or set sslQuorum=true (docs/howto/use-tls.md)"
+                f"admit only the servers' addresses, or {remedy} (docs/howto/use-tls.md)"
             )
     if peers is None or clients is None:
         return

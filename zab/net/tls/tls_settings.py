@@ -48,7 +48,7 @@ class TlsPortSettings:
     verify_server_host  whether the certificate of a dialled peer must name its host
     crl                 check certificates against the revocation lists in `crl_file` and in a trust store in PEM format
     crl_file            a file of revocation lists in PEM format
-    unify               whether the plain port also accepts clients that speak TLS
+    unify               whether the port accepts the other ends with and without TLS
     detection_ms        how long a client may take to send its first byte, which shows whether it speaks TLS
     handshake_ms        how long the handshake of a client may take
     handshakes_max      concurrent handshakes; above it, the oldest of the address with the most is closed
@@ -146,7 +146,7 @@ TLS_KEYS: Final = frozenset({
     *(f"ssl.{suffix}" for suffix in _SUFFIXES),
     *(f"ssl.quorum.{suffix}" for suffix in _SUFFIXES),
     "client.portUnification", "client.certReload", "netty.server.outstandingHandshake.limit",
-    "sslQuorumReloadCertFiles",
+    "portUnification", "sslQuorumReloadCertFiles",
 })  # fmt: skip
 """The keys that `TlsPortSettings.from_properties` reads, and the two keys `authProvider`, which it ignores."""
 
@@ -235,7 +235,7 @@ class _Keys:
             verify_server_host=verify,
             crl=self._truth(f"{self._prefix}crl", False),
             crl_file=None if (crl := self._text("crl.location")) is None else str(self._folder / crl),
-            unify=not quorum and self._truth("client.portUnification", False),
+            unify=self._truth("portUnification" if quorum else "client.portUnification", False),
             detection_ms=self._number(f"{self._prefix}handshakeDetectionTimeoutMillis", 5_000),
             handshakes_max=self._number("netty.server.outstandingHandshake.limit", 250),
             reload=self._truth("sslQuorumReloadCertFiles" if quorum else "client.certReload", False),

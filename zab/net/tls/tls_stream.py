@@ -15,6 +15,9 @@ from typing import Any, Final
 import trio
 
 RECORD_BYTES: Final = 16 << 10
+HANDSHAKE: Final = 0x16
+"""The first byte of every TLS connection. No other connection of ours begins with it: a frame would have 369 megabytes,
+and the packets and openings of ZooKeeper's servers begin with 0x00 or 0xff."""
 
 
 class TlsStream(trio.abc.HalfCloseableStream):
@@ -28,14 +31,20 @@ class TlsStream(trio.abc.HalfCloseableStream):
         server_side: bool = True,
         server_hostname: str | None = None,
         checks_claim: bool = False,
+        plain_too: bool = False,
     ) -> None:
-        """`checks_claim`: the greeting compares the certificate with the server that the other end claims to be."""
+        """Take over a transport, whose first bytes are those of the handshake.
+
+        checks_claim  the greeting compares the certificate with the server that the other end claims to be
+        plain_too     the other end may speak plain text instead: see `unified`
+        """
         self.transport_stream = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, server_hostname)
         self._shaking, self._sending = trio.Lock(), trio.Lock()
         self._shaken = self._ended = False
         self.checks_claim = checks_claim
+        self.plain_too = plain_too
 
     @property
     def certificate(self) -> bytes | None:
@@ -151,3 +160,16 @@ class TlsStream(trio.abc.HalfCloseableStream):
 
     async def aclose(self) -> None:
         await self.transport_stream.aclose()
+
+
+async def unified(stream: trio.abc.Stream) -> trio.abc.Stream:
+    """Return an accepted stream as it is, or its transport if its port allows plain text and the other end speaks it.
+
+    Wait for the first byte if the port allows both.
+    """
+    if not isinstance(stream, TlsStream) or not stream.plain_too:
+        return stream
+    transport = stream.transport_stream
+    assert isinstance(transport, trio.SocketStream)
+    first = await transport.socket.recv(1, trio.socket.MSG_PEEK)
+    return stream if first[:1] == bytes((HANDSHAKE,)) else transport

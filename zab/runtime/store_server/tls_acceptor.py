@@ -7,7 +7,7 @@ bounded, and plain text is recognized by its first byte. The log gives the reaso
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -17,16 +17,13 @@ from zab.net.tls.certificate_hosts import is_for
 from zab.net.tls.handshake_errors import reason_of
 from zab.net.tls.reloading_context import ServerContexts
 from zab.net.tls.tls_settings import ClientAuth, TlsPortSettings
-from zab.net.tls.tls_stream import TlsStream
+from zab.net.tls.tls_stream import HANDSHAKE, TlsStream
 from zab.service.authentication import subject_identities
 from zab.store.acl import Identity
 from zab.wire.certificates import require_library, subject_of
 
 if TYPE_CHECKING:
     from zab.runtime.store_server.server_runtime import ServerRuntime
-
-HANDSHAKE: Final = 0x16
-"""The first byte of every TLS connection. No client frame begins with it: such a frame would have 369 megabytes."""
 
 Admitted: TypeAlias = tuple[trio.abc.Stream, list[Identity]]
 """The stream of an accepted connection, and the identities that the client's certificate proves."""
