@@ -25,7 +25,7 @@ help:
 	@echo 'make check   the same without the tests'
 	@echo 'make docs    check every link of the docs and run every example in them'
 	@echo 'make site    build the documentation as a site with search and an API reference, in site/; check its links'
-	@echo 'make peers   fetch clients and servers for tests and benchmarks: Apache Kafka, kafkajs, go-zookeeper'
+	@echo 'make peers   fetch clients and servers for tests and benchmarks: Apache Kafka, releases of ZooKeeper, kafkajs, go-zookeeper'
 	@echo 'make fuzz    simulate $(RUNS) histories of all machines under faults (RUNS=n for another number)'
 	@echo 'make nightly run tests that take minutes, and unit tests with other versions of Python; then simulate real drivers, and'
 	@echo '             run real processes, under faults for $(HOURS) h (HOURS=n); summary and exit status at the end'

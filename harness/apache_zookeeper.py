@@ -52,7 +52,17 @@ def class_path() -> str:
     return ":".join(sorted(str(path) for path in folder.glob("*.jar") if path.name.startswith(_NEEDED)))
 
 
-def java(main: str, *arguments: str, properties: tuple[str, ...] = (), classes: Path | None = None) -> list[str]:
-    """Return the command that runs a class. The JVM searches the folder `classes` before the jars."""
-    path = class_path() if classes is None else f"{classes}:{class_path()}"
+def java(
+    main: str,
+    *arguments: str,
+    properties: tuple[str, ...] = (),
+    classes: Path | None = None,
+    other: Path | None = None,
+) -> list[str]:
+    """Return the command that runs a class. The JVM searches the folder `classes` before the jars.
+
+    `other` is a folder with the jars of another release.
+    """
+    path = class_path() if other is None else f"{other}/*"
+    path = path if classes is None else f"{classes}:{path}"
     return ["java", "-Xmx256m", *QUICK, *(f"-D{text}" for text in properties), "-cp", path, main, *arguments]

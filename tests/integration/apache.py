@@ -119,6 +119,7 @@ def _process(
     properties: dict[str, str],
     system: tuple[str, ...] = (),
     classes: Path | None = None,
+    jars: Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     server.data.mkdir(parents=True, exist_ok=True)
     config = folder / "zoo.cfg"
@@ -127,7 +128,7 @@ def _process(
         "admin.enableServer=false\nextendedTypesEnabled=true\n4lw.commands.whitelist=*\n"
         + "".join(f"{key}={value}\n" for key, value in properties.items())
     )
-    command = java(SERVER, str(config), properties=system, classes=classes)
+    command = java(SERVER, str(config), properties=system, classes=classes, other=jars)
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
     try:

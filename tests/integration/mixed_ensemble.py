@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,13 +20,19 @@ from tests.integration.served import Served, serve
 from zab.store.operations import Op
 
 SETTLE_S_MAX: Final = 60
+REQUESTS_MAX: Final = 100
+"""The requests that a client sends at once, without waiting for a reply."""
 T = TypeVar("T")
 
 
 class MixedEnsemble:
     """Three voters, with or without an observer 4. Each can run as a server of ZooKeeper or as one of ours."""
 
-    def __init__(self, folder: Path, stack: ExitStack, observer: bool, properties: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, stack: ExitStack, observer: bool, jars: Path | None, properties: dict[str, str]
+    ) -> None:
+        """`jars`: the folder with the jars of another release of ZooKeeper than that of `apache`."""
+        self._jars = jars
         self._folder = folder
         self._stack = stack
         self._java: dict[int, AbstractContextManager[subprocess.Popen[bytes]]] = {}
@@ -61,7 +68,7 @@ class MixedEnsemble:
             server = self.servers[sid]
             server.data.mkdir(parents=True, exist_ok=True)
             (server.data / "myid").write_text(f"{sid}")
-            running = apache._process(server.data.parent, server, self.properties)
+            running = apache._process(server.data.parent, server, self.properties, jars=self._jars)
             processes[sid] = self._processes[sid] = running.__enter__()
             self._java[sid] = running
         for sid, process in processes.items() if wait else ():
@@ -135,9 +142,10 @@ class MixedEnsemble:
 
     # -- all servers -------------------------------------------------------------------------------
 
-    def client(self, sid: int, resumes: Client | None = None) -> Client:
-        """Connect as clients do: again, while the server closes the connection because it follows no leader yet."""
-        client = wait_for(lambda: Client(self.servers[sid].port, resumes=resumes))
+    def client(self, *sids: int, resumes: Client | None = None) -> Client:
+        """Connect to one of these servers as clients do: again, while a server is down or follows no leader yet."""
+        hosts = cycle(sids)
+        client = wait_for(lambda: Client(self.servers[next(hosts)].port, resumes=resumes))
         self._stack.callback(client.socket.close)
         return client
 
@@ -164,12 +172,16 @@ def wait_for(look: Callable[[], T], seconds: float = SETTLE_S_MAX) -> T:
         time.sleep(0.05)
 
 
-def tree(client: Client, path: str = "/") -> dict[str, Any]:
+def tree(client: Client) -> dict[str, Any]:
     """Return the data and the stats of all nodes that clients make."""
-    found = {path: client.ask(Op.GET_DATA, path, False)}
-    for name in client.ask(Op.GET_CHILDREN, path, False):
-        if path != "/" or name != "zookeeper":
-            found |= tree(client, f"{path.rstrip('/')}/{name}")
+    found: dict[str, Any] = {}
+    left = ["/"]
+    while left:
+        paths, left = left[:REQUESTS_MAX], left[REQUESTS_MAX:]
+        found |= zip(paths, client.ask_all(Op.GET_DATA, [(path, False) for path in paths]), strict=True)
+        children = client.ask_all(Op.GET_CHILDREN, [(path, False) for path in paths])
+        for path, names in zip(paths, children, strict=True):
+            left += [f"{path.rstrip('/')}/{name}" for name in names if path != "/" or name != "zookeeper"]
     return found
 
 
@@ -187,9 +199,12 @@ def check_equal(mixed: MixedEnsemble) -> None:
 
 
 def mismatches(mixed: MixedEnsemble, sid: int) -> int:
-    """Return the number of transactions after which this server's tree differed from the leader's."""
+    """Return the number of transactions after which this server's tree differed from the leader's.
+
+    Servers before ZooKeeper 3.6 have no digests.
+    """
     counted = dict(line.split("\t", 1) for line in apache.ask(mixed.servers[sid].port, "mntr").splitlines())
-    return int(counted["zk_digest_mismatches_count"])
+    return int(counted.get("zk_digest_mismatches_count", 0))
 
 
 def write(mixed: MixedEnsemble, sid: int, prefix: str) -> None:
@@ -200,6 +215,8 @@ def write(mixed: MixedEnsemble, sid: int, prefix: str) -> None:
 
 
 @contextmanager
-def mixed_ensemble(folder: Path, *, observer: bool = False, **properties: str) -> Iterator[MixedEnsemble]:
+def mixed_ensemble(
+    folder: Path, *, observer: bool = False, jars: Path | None = None, **properties: str
+) -> Iterator[MixedEnsemble]:
     with ExitStack() as stack:
-        yield MixedEnsemble(folder, stack, observer, properties)
+        yield MixedEnsemble(folder, stack, observer, jars, properties)

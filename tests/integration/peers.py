@@ -12,6 +12,8 @@ PEERS = Path(__file__).resolve().parents[2] / ".peers"
 KAFKA_JARS = Path(os.environ.get("ZAB_KAFKA_JARS") or PEERS / "kafka")
 """A folder with `kafka_2.13-3.9.1.jar` and all that it needs."""
 NODE_MODULES = PEERS / "js" / "node_modules"
+ZOOKEEPER_RELEASES = ("3.8.6", "3.7.2", "3.6.4", "3.5.10")
+"""The releases of Apache ZooKeeper beside the one of `tests.integration.apache`: the last one of each line."""
 
 
 def _why_not_kafka() -> str | None:
@@ -36,6 +38,18 @@ def _why_not_kcat() -> str | None:
     return None if shutil.which("kcat") else "no kcat: apt install kcat"
 
 
+def _why_not_zookeeper(release: str) -> str | None:
+    if shutil.which("java") is None:
+        return "Apache ZooKeeper needs java, and there is none"
+    if not (zookeeper_jars(release) / f"zookeeper-{release}.jar").exists():
+        return f"no Apache ZooKeeper {release}: `make peers` brings it"
+    return None
+
+
+def zookeeper_jars(release: str) -> Path:
+    return PEERS / f"zookeeper-{release}"
+
+
 def _needs(reason: str | None) -> pytest.MarkDecorator:
     return pytest.mark.skipif(reason is not None, reason=reason or "")
 
@@ -43,6 +57,10 @@ def _needs(reason: str | None) -> pytest.MarkDecorator:
 needs_kafka = _needs(_why_not_kafka())
 needs_kafkajs = _needs(_why_not_kafkajs())
 needs_kcat = _needs(_why_not_kcat())
+
+
+def needs_zookeeper(release: str) -> pytest.MarkDecorator:
+    return _needs(_why_not_zookeeper(release))
 
 
 def kafka_java(*options: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final
 
 from zab.store.operations import Fields, Op
@@ -53,10 +54,18 @@ class Client:
         return self.tell(opcode, fields)
 
     def tell(self, opcode: int, fields: Fields) -> Any:
-        self.send(opcode, fields)
-        xid, _, error, body = self.next()
-        assert xid == self.xid
-        return error if error else replies.decode_body(opcode, body)
+        return self.ask_all(opcode, [fields])[0]
+
+    def ask_all(self, opcode: int, all_fields: Sequence[Fields]) -> list[Any]:
+        """Send all requests, then receive their replies: for each the value, or the code of the error."""
+        for fields in all_fields:
+            self.send(opcode, fields)
+        found = []
+        for number in range(1 - len(all_fields), 1):
+            xid, _, error, body = self.next()
+            assert xid == self.xid + number
+            found.append(error if error else replies.decode_body(opcode, body))
+        return found
 
     def close(self) -> None:
         self.send(Op.CLOSE_SESSION)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import subprocess
@@ -13,37 +12,15 @@ from typing import Any
 
 import pytest
 
-from tests import forkserver
 from tests.integration import apache
-from tests.integration.mixed_ensemble import MixedEnsemble, check_equal, mixed_ensemble, wait_for, write
+from tests.integration.migration_steps import plan, settled
+from tests.integration.mixed_ensemble import check_equal, mixed_ensemble, write
 from tests.integration.processes import ROOT
 from tests.integration.served import serve
 
 pytestmark = [apache.needs_apache, pytest.mark.slow]
 
 JAVA = 1
-
-
-def plan(mixed: MixedEnsemble, *options: str) -> tuple[int, dict[str, Any]]:
-    config = mixed.servers[JAVA].data.parent / "zoo.cfg"
-    given = [f"--server={sid}=127.0.0.1:{each.port}" for sid, each in mixed.servers.items()]
-    words = ["-m", "zab", "migrate", "plan", str(config), "--json", *given, *options]
-    done = forkserver.run(words, capture_output=True, text=True, check=False)
-    assert not done.stderr
-    return done.returncode, json.loads(done.stdout)
-
-
-def settled(mixed: MixedEnsemble, *options: str) -> dict[str, Any]:
-    """Return the first plan whose next step may be taken: followers need a moment to be in sync."""
-
-    def found() -> dict[str, Any] | None:
-        status, made = plan(mixed, *options)
-        assert (status == 0) == made["may_continue"]
-        return made if status == 0 else None
-
-    made = wait_for(found)
-    assert made is not None
-    return made
 
 
 def software(made: dict[str, Any]) -> dict[int, str]:

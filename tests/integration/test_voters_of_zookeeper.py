@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
-from click.testing import CliRunner
 
 from tests.integration import apache
-from tests.integration.mixed_ensemble import MixedEnsemble, check_equal, mismatches, mixed_ensemble, wait_for, write
-from tests.integration.raw_client import Client
-from zab.cli.root import zab
+from tests.integration.migration_steps import Load, becomes_ours, becomes_theirs
+from tests.integration.mixed_ensemble import check_equal, mismatches, mixed_ensemble, wait_for, write
 from zab.store.acl import OPEN
 from zab.store.error_codes import ErrorCode
 from zab.store.operations import Op
@@ -93,62 +88,6 @@ def test_all_servers_compare_the_digests_of_our_leader(tmp_path: Path, planted: 
             assert (mismatches(mixed, sid) > 0) == bool(planted)
         if not planted:
             check_equal(mixed)
-
-
-class Load:
-    """Creates nodes through one server, one after the other, and remembers which were acknowledged."""
-
-    def __init__(self, connect: Callable[[], Client]) -> None:
-        self.acknowledged: list[str] = []
-        self._connect = connect
-        self._stopped = Event()
-        self._thread = Thread(target=self._run)
-
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def _run(self) -> None:
-        number, client = 0, None
-        while not self._stopped.is_set():
-            number += 1
-            try:
-                client = client or self._connect()
-                if client.ask(Op.CREATE, f"/load-{number}", b"x" * (number % 50), OPEN, 0) == f"/load-{number}":
-                    self.acknowledged.append(f"load-{number}")
-            except (OSError, EOFError):
-                client = None
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def goes_on(self) -> None:
-        """Wait until further writes are acknowledged."""
-        before = len(self.acknowledged)
-        wait_for(lambda: len(self.acknowledged) > before + 20)
-
-
-def convert(*words: object) -> None:
-    done = CliRunner().invoke(zab, [str(word) for word in words])
-    assert done.exit_code == 0, done.output
-
-
-def becomes_ours(mixed: MixedEnsemble, sid: int) -> None:
-    mixed.stop(sid)
-    convert("import", mixed.servers[sid].data, mixed.data(sid))
-    mixed.start_ours(sid)
-
-
-def becomes_theirs(mixed: MixedEnsemble, sid: int) -> None:
-    mixed.stop_ours(sid)
-    shutil.rmtree(mixed.servers[sid].data)
-    convert("export", mixed.data(sid), mixed.servers[sid].data)
-    mixed.start(sid)
 
 
 def test_servers_become_ours_one_by_one_and_back_without_losing_a_write(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def serve(
     in both; the stored membership does not include it; reconfigEnabled is on and the stored membership includes other
     servers, too; or --membership-from-file is given. Change members while the ensemble runs, with `zab shell reconfig`.
 
-    With peerProtocol=zookeeper, the server is a member of an ensemble with servers of Apache ZooKeeper 3.9.
+    With peerProtocol=zookeeper, the server is a member of an ensemble with servers of Apache ZooKeeper 3.5 to 3.9.
 
     \b
     zab serve zoo.cfg                      serve clients at clientPort

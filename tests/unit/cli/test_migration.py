@@ -342,9 +342,19 @@ def test_unknown_numbers_of_zookeeper_are_a_warning(tmp_path: Path) -> None:
 
 
 def test_version_that_was_not_tested_is_a_warning(tmp_path: Path) -> None:
-    plan = make_plan(config(tmp_path), changed(1, software=Software("ZooKeeper", "3.7.2")), back=False)
+    for release, is_known in (("3.5.10", True), ("3.7.2", True), ("3.10.0", False), ("4.0.0", False)):
+        plan = make_plan(config(tmp_path), changed(1, software=Software("ZooKeeper", release)), back=False)
+        assert plan.may_continue
+        assert any("was tested with 3.5 to 3.9" in each for each in plan.warnings) != is_known
+
+
+def test_release_without_digests_is_a_warning(tmp_path: Path) -> None:
+    old = changed(1, software=Software("ZooKeeper", "3.5.10"), digest_mismatches=None)
+    plan = make_plan(config(tmp_path), old, back=False)
     assert plan.may_continue
-    assert any("was tested with 3.9 only" in each for each in plan.warnings)
+    assert [each for each in plan.warnings if "digest" in each] == [
+        "server 1: ZooKeeper has no digests before 3.6. While such a server leads, no difference of trees is noticed"
+    ]
 
 
 def test_plan_as_json_is_plain(tmp_path: Path) -> None:
@@ -380,6 +390,13 @@ def test_unsupported_setting_is_reported_before_any_step(tmp_path: Path, more: s
     assert text in plan.checks[0].text
     assert plan.checks[0].remedy
     assert plan.begun is None
+
+
+def test_several_addresses_of_a_server_are_reported_before_any_step(tmp_path: Path) -> None:
+    text = BASE.replace("zk3:2888:3888", "zk3:2888:3888|zk3b:2888:3888")
+    plan = make_plan(config(tmp_path, text=text), THEIRS, back=False)
+    assert failed(plan) == ["configuration"]
+    assert "several addresses of a server" in plan.checks[0].text
 
 
 def test_login_module_of_kerberos_is_found_in_its_file(tmp_path: Path) -> None:

@@ -543,6 +543,8 @@ def test_protocol_of_zookeeper_is_for_members_of_an_ensemble(folder: Path) -> No
     assert "one of zab, zookeeper" in problems(folder, THREE + "peerProtocol=kafka\n", myid="3")
     (folder / "data" / "myid").unlink()
     assert "requires server.N lines" in problems(folder, "peerProtocol=zookeeper\n")
+    two = "server.4=d:2888:3888|e:2888:3888:observer\n"
+    assert "a server has one address" in problems(folder, THREE + two + "peerProtocol=zookeeper\n", myid="3")
 
 
 def test_without_servers_and_not_alone(folder: Path) -> None:

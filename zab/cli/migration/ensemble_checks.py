@@ -15,6 +15,10 @@ from zab.core.zxid import ServerId
 
 OLDEST: Final = (3, 5)
 """Older servers of ZooKeeper have another dynamic configuration, and no whitelist of four-letter words."""
+NEWEST: Final = (3, 9)
+"""The moves from the releases between these two are tested, both included."""
+HAS_DIGESTS: Final = (3, 6)
+"""Older servers of ZooKeeper neither send nor compare digests of their trees."""
 PAGE: Final = "docs/howto/move-from-zookeeper.md"
 
 
@@ -113,7 +117,7 @@ def _versions(states: Sequence[ServerState]) -> Iterator[Check]:
                 "versions",
                 False,
                 f"{name_of(each)} is {software}, and the oldest supported version is 3.5",
-                "upgrade all servers of ZooKeeper to 3.9 first, with a rolling restart",
+                "upgrade all servers of ZooKeeper to 3.5 or later first, with a rolling restart",
             )
     found = sorted({str(each.software) for each in states if each.software is not None})
     if not bad and found:

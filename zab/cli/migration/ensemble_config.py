@@ -119,6 +119,13 @@ def _obstacles(source: ZooSource, ensemble: Ensemble | None) -> Iterator[Obstacl
                 "switch it off on all servers of ZooKeeper first, with a rolling restart; protect the ports between "
                 "servers by a firewall",
             )
+    for entry in source.members():
+        if "|" in entry.value:
+            yield Obstacle(
+                f"{source.where(entry.key)}: several addresses of a server are not supported: servers of ZooKeeper may "
+                "dial the one at which a server of zab does not listen",
+                "give each server one address first, with a rolling restart",
+            )
     if source.value("requireKerberosConfig", "false") == "true" or _uses_kerberos(source):
         yield Obstacle(
             f"{source.path}: clients log in with Kerberos, which servers of zab do not support",

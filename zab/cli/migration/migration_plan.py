@@ -14,7 +14,8 @@ from typing import Final
 from attrs import frozen
 
 from zab.cli.migration.ensemble_checks import (
-    OLDEST,
+    HAS_DIGESTS,
+    NEWEST,
     PAGE,
     Check,
     check_protocols,
@@ -37,8 +38,6 @@ from zab.cli.migration.step_commands import (
 from zab.cli.status.server_software import ZAB, ZOOKEEPER
 from zab.core.plurals import counted
 from zab.core.zxid import ServerId
-
-TESTED: Final = (3, 9)
 
 
 @frozen
@@ -129,9 +128,15 @@ def _next_server(states: Sequence[ServerState], back: bool) -> ServerState | Non
 def _warnings(states: Sequence[ServerState]) -> Iterator[str]:
     theirs = [each for each in states if each.is_ours is False and each.software is not None]
     for each in theirs:
-        if each.software is not None and OLDEST <= each.software.numbers[:2] != TESTED:
-            yield f"{name_of(each)} is {each.software}: the move was tested with 3.9 only; upgrade it first"
-    silent = [each.id for each in theirs if each.digest_mismatches is None and each.serves]
+        if each.software is not None and each.software.numbers[:2] > NEWEST:
+            yield f"{name_of(each)} is {each.software}: the move was tested with 3.5 to 3.9; rehearse it first"
+    without = [each.id for each in theirs if each.software is not None and each.software.numbers[:2] < HAS_DIGESTS]
+    if without:
+        yield (
+            f"{numbers_of(without)}: ZooKeeper has no digests before 3.6. While such a server leads, no difference of "
+            "trees is noticed"
+        )
+    silent = [each.id for each in theirs if each.id not in without and each.digest_mismatches is None and each.serves]
     if silent:
         yield (
             f"{numbers_of(silent)}: digest mismatches and followers in sync are unknown, because mntr is not allowed "

@@ -152,7 +152,7 @@ SECTIONS: Final[tuple[Section, ...]] = (
             _read("peerType", "participant", values.one_of_in_any_case("participant", "observer"),
                   "the role of this server; its `server.N` line takes precedence, with a warning if the two differ"),
             _read("peerProtocol", "zab", values.one_of_in_any_case("zab", "zookeeper"),
-                  "the protocol between servers, the same one on all of them. `zab`: that of this project. `zookeeper`: that of Apache ZooKeeper 3.9, for a member of an ensemble with servers of ZooKeeper; see [how to move without downtime](../howto/move-from-zookeeper.md). Not a key of ZooKeeper's"),
+                  "the protocol between servers, the same one on all of them. `zab`: that of this project. `zookeeper`: that of Apache ZooKeeper 3.5 to 3.9, for a member of an ensemble with servers of ZooKeeper; see [how to move without downtime](../howto/move-from-zookeeper.md). Not a key of ZooKeeper's"),
             _read("quorumListenOnAllIPs", "false", values.flag_or_yes_no, "listen for servers on all addresses, not only on the one in the `server.N` line of this server"),
             _sets("maxLeadersLost", "3", "limits.leaders_lost_max", _whole(2), "refuse a request if this many leaders in a row were lost while it was under way; not a key of ZooKeeper's"),
             _sets("db.autocreate", "true", "storage.autocreate", values.flag_or_yes_no,

@@ -242,6 +242,12 @@ def _check_peer_protocol(source: ZooSource, ensemble: Ensemble | None, sid: int)
         return
     if ensemble is None or ServerId(sid) not in ensemble.by_id:
         source.problem(entry.key, "requires server.N lines, with one of this server")
+    for member in source.members():
+        if "|" in member.value:
+            source.problem(
+                member.key,
+                "with peerProtocol=zookeeper, a server has one address: servers of ZooKeeper may dial the other one",
+            )
 
 
 def _client_address(source: ZooSource, ensemble: Ensemble | None, sid: int) -> tuple[str | None, int | None]:
