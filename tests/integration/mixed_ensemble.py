@@ -33,6 +33,8 @@ class MixedEnsemble:
     ) -> None:
         """`jars`: the folder with the jars of another release of ZooKeeper than that of `apache`."""
         self._jars = jars
+        self.system: tuple[str, ...] = ()
+        """The system properties of Java of the servers of ZooKeeper, as `name=value`."""
         self._folder = folder
         self._stack = stack
         self._java: dict[int, AbstractContextManager[subprocess.Popen[bytes]]] = {}
@@ -68,7 +70,7 @@ class MixedEnsemble:
             server = self.servers[sid]
             server.data.mkdir(parents=True, exist_ok=True)
             (server.data / "myid").write_text(f"{sid}")
-            running = apache._process(server.data.parent, server, self.properties, jars=self._jars)
+            running = apache._process(server.data.parent, server, self.properties, self.system, jars=self._jars)
             processes[sid] = self._processes[sid] = running.__enter__()
             self._java[sid] = running
         for sid, process in processes.items() if wait else ():

@@ -20,6 +20,11 @@ from zab.core.errors import ConfigError
 SERVER: Final = "Server"
 """The section that ZooKeeper's servers read by default."""
 
+QUORUM_SERVER: Final = "QuorumServer"
+"""The section with the users that may log in at the ports between servers."""
+QUORUM_LEARNER: Final = "QuorumLearner"
+"""The section with the user and the password with which a server logs in at other servers."""
+
 _USER: Final = "user_"
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _TOKEN: Final = re.compile(
@@ -40,18 +45,35 @@ def digest_users(text: str, section: str = SERVER, source: str = "the login conf
 
     Raise `ConfigError` if the syntax is wrong, or if the section is missing, has another login module or no user.
     """
-    sections = parse_jaas(text, source)
-    if section not in sections:
-        raise ConfigError(f"{source} has no section {section!r}; it has {', '.join(sections) or 'none at all'}")
     users: dict[str, str] = {}
-    for module, options in sections[section]:
-        if not module.endswith("DigestLoginModule"):
-            kept = "only DigestLoginModule is supported, Kerberos is not"
-            raise ConfigError(f"{source}, section {section!r}: login module {module}: {kept}")
+    for options in _digest_options(text, section, source):
         users |= {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
     if not users:
         raise ConfigError(f'{source}, section {section!r}: no user may log in: there is no user_NAME="PASSWORD"')
     return users
+
+
+def digest_login(text: str, section: str, source: str) -> tuple[str, str]:
+    """Return the user and the password with which a client logs in by DIGEST-MD5, from a section of the text.
+
+    Raise `ConfigError` if the syntax is wrong, or if the section is missing, has another login module or no user.
+    """
+    for options in _digest_options(text, section, source):
+        if "username" in options and "password" in options:
+            return options["username"], options["password"]
+    raise ConfigError(f'{source}, section {section!r}: no username="NAME" and password="PASSWORD"')
+
+
+def _digest_options(text: str, section: str, source: str) -> list[Mapping[str, str]]:
+    """Return the options of each login module of a section."""
+    sections = parse_jaas(text, source)
+    if section not in sections:
+        raise ConfigError(f"{source} has no section {section!r}; it has {', '.join(sections) or 'none at all'}")
+    for module, _ in sections[section]:
+        if not module.endswith("DigestLoginModule"):
+            kept = "only DigestLoginModule is supported, Kerberos is not"
+            raise ConfigError(f"{source}, section {section!r}: login module {module}: {kept}")
+    return [options for _, options in sections[section]]
 
 
 def parse_jaas(text: str, source: str) -> dict[str, list[tuple[str, Mapping[str, str]]]]:

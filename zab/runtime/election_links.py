@@ -102,7 +102,7 @@ class ElectionLinks:
             pair.knocked()
             await trio.aclose_forcefully(stream)
         else:
-            await pair.attach(stream)
+            await pair.attach(stream, introduced.first)
 
     def links(self) -> tuple[ServerId, ...]:
         return tuple(sorted(peer for peer, pair in self._pairs.items() if pair.link.connected))
@@ -146,6 +146,8 @@ class PeerConnection:
         """Wakes the task after a change of `link` or `_next`."""
         self._next: trio.abc.Stream | None = None
         """The connection to serve next, or None."""
+        self._first = b""
+        """The bytes that were received on `_next` with the introduction."""
         self._serving = trio.CancelScope()
         """Cancelled to end the connection that is served."""
 
@@ -160,9 +162,12 @@ class PeerConnection:
             self._serving.cancel()
             self._wakeup.ring()
 
-    async def attach(self, stream: trio.abc.Stream) -> None:
-        """Use the connection that the peer, whose id is larger, has opened, in place of the present one."""
-        old, self._next = self._next, stream
+    async def attach(self, stream: trio.abc.Stream, first: bytes) -> None:
+        """Use the connection that the peer, whose id is larger, has opened, in place of the present one.
+
+        `first`: bytes that were already received.
+        """
+        old, self._next, self._first = self._next, stream, first
         self._serving.cancel()
         self._wakeup.ring()
         if old is not None:
@@ -182,8 +187,8 @@ class PeerConnection:
         """Carry out the steps of the link until it is over."""
         while True:
             if self._next is not None:
-                stream, self._next = self._next, None
-                await self._serve(stream)
+                stream, first, self._next, self._first = self._next, self._first, None, b""
+                await self._serve(stream, first)
                 continue
             step = self.link.step(self._elections.addresses(self.peer), trio.current_time())
             if step is None:
@@ -211,7 +216,7 @@ class PeerConnection:
             link.has_knocked(elections.addresses(self.peer), trio.current_time())
             await trio.aclose_forcefully(stream)
 
-    async def _serve(self, stream: trio.abc.Stream) -> None:
+    async def _serve(self, stream: trio.abc.Stream, first: bytes) -> None:
         inbox, log = self._elections.inbox, self._elections.log
         self._serving = trio.CancelScope()
         self.link.opened(trio.current_time())
@@ -221,7 +226,7 @@ class PeerConnection:
                 inbox.put(self.peer, [Reachable()])
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._send, stream)
-                    await self._receive(stream, inbox)
+                    await self._receive(stream, inbox, first)
                     nursery.cancel_scope.cancel()
         finally:
             self.link.closed(trio.current_time())
@@ -240,13 +245,14 @@ class PeerConnection:
                 self._serving.cancel()
                 return
 
-    async def _receive(self, stream: trio.abc.Stream, inbox: Inbox) -> None:
+    async def _receive(self, stream: trio.abc.Stream, inbox: Inbox, first: bytes) -> None:
         """Receive votes. An invalid frame ends the connection; a frame without a valid vote is logged and dropped."""
         elections = self._elections
         decode = elections.dialler.protocol.decode_vote
         reader = FrameReader(elections.limits.election_frame_bytes_max)
         try:
-            while data := await stream.receive_some(RECEIVE_BYTES):
+            while data := first or await stream.receive_some(RECEIVE_BYTES):
+                first = b""
                 self.link.received(trio.current_time())
                 for payload in reader.feed(data):
                     try:

@@ -32,6 +32,7 @@ from zab.runtime.membership_follower import MembershipFollower
 from zab.runtime.peer_handshake import PeerHandshake
 from zab.runtime.peer_port import PeerDialler
 from zab.runtime.peer_protocol import Introduction, PeerProtocol
+from zab.runtime.quorum_auth import QuorumAuth
 from zab.runtime.snapshot_finder import SnapshotFinder
 from zab.runtime.snapshot_restorer import RestoreGate, SnapshotRestorer
 from zab.runtime.snapshot_taker import SnapshotTaker
@@ -115,10 +116,12 @@ class MemberRuntime:
             return directory.hosts(introduced.server, introduced.host, clock())
 
         encoder = ProposalEncoder()
+        sasl = None if arguments.zookeeper is None else arguments.zookeeper.sasl
+        auth = None if sasl is None else QuorumAuth(sasl, environment.random_bytes)
         protocol: PeerProtocol = (
             PeerHandshake(me, arguments.name, limits, hosts)
             if arguments.zookeeper is None
-            else ZookeeperHandshake(me, arguments.zookeeper, limits, hosts, encoder)
+            else ZookeeperHandshake(me, arguments.zookeeper, limits, hosts, encoder, auth)
         )
         dialler = PeerDialler(network, protocol, limits, log)
         elections = ElectionLinks(me, dialler, inbox, limits, log, directory.election_addresses)

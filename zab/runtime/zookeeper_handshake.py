@@ -2,7 +2,8 @@
 
 There is no greeting that both sides speak. A server that dials an election port sends its id and its address, and
 nothing answers it. A learner's first packet, FOLLOWERINFO or OBSERVERINFO, has its id and belongs to the link already.
-So the name of the ensemble is not checked, and a server that is refused only sees the connection closed.
+So the name of the ensemble is not checked, and a server that is refused only sees the connection closed. With SASL, the
+dialling end also logs in, behind the id or in front of the packet.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from zab.core.errors import WireError
 from zab.core.messages import Notification
 from zab.core.zxid import ServerId
 from zab.runtime.peer_protocol import Introduction, KnownHosts, check_claim
+from zab.runtime.quorum_auth import QuorumAuth
 from zab.service.limits import Limits
 from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.wire.apache.election_messages import (
@@ -40,11 +42,18 @@ class ZookeeperHandshake:
     """The protocol of Apache ZooKeeper on the links of this server: a `PeerProtocol`."""
 
     def __init__(
-        self, me: ServerId, peers: ZookeeperPeers, limits: Limits, hosts: KnownHosts, encoder: ProposalEncoder
+        self,
+        me: ServerId,
+        peers: ZookeeperPeers,
+        limits: Limits,
+        hosts: KnownHosts,
+        encoder: ProposalEncoder,
+        auth: QuorumAuth | None = None,
     ) -> None:
-        """`encoder` encodes the proposals of this server for all its learners."""
+        """`encoder` encodes the proposals of this server for all its learners. `auth`: None without SASL."""
         self.me = me
         self._encoder = encoder
+        self._auth = auth
         self._peers = peers
         self._packet_bytes_max = limits.frame_bytes_max
         self._timeout_s = limits.handshake_ms / 1000
@@ -56,9 +65,11 @@ class ZookeeperHandshake:
         self._address = (host, port)
 
     async def call(self, stream: trio.abc.Stream, peer: ServerId, purpose: Purpose) -> None:
-        if purpose is Purpose.ELECTION:
-            with trio.fail_after(self._timeout_s):
+        with trio.fail_after(self._timeout_s):
+            if purpose is Purpose.ELECTION:
                 await stream.send_all(encode_opening(ElectionOpening(self.me, (self._address,))))
+            if self._auth is not None:
+                await self._auth.prove(stream)
 
     async def answer(self, stream: trio.abc.Stream, purpose: Purpose) -> Introduction:
         with trio.fail_after(self._timeout_s):
@@ -76,10 +87,14 @@ class ZookeeperHandshake:
         reader = ElectionOpeningReader()
         while (opening := reader.feed(await _some(stream, reader.missing_bytes))) is None:
             pass
-        return Introduction(opening.sid, *opening.addresses[0])
+        first = b"" if self._auth is None else await self._auth.check(stream)
+        return Introduction(opening.sid, *opening.addresses[0], first)
 
     async def _first_packet(self, stream: trio.abc.Stream) -> Introduction:
         reader, first = PacketReader(FIRST_PACKET_BYTES_MAX), b""
+        if self._auth is not None:
+            first = await self._auth.check(stream)
+            reader.feed(first)
         while (packet := reader.next()) is None:
             data = await _some(stream, FIRST_PACKET_BYTES_MAX)
             first += data

@@ -378,8 +378,8 @@ def test_client_addresses_come_from_lines_keys_and_options(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ("quorum.auth.enableSasl=true\n", "SASL and Kerberos between servers are not supported"),
-        ("requireKerberosConfig=true\n", "clients log in with Kerberos"),
+        ("quorum.auth.enableSasl=true\n", "the passwords of servers are in a JAAS file"),
+        ("requireKerberosConfig=true\n", "clients or servers log in with Kerberos"),
         ("group.1=1:2:3\n", "group.N or weight.N"),
         ("authProvider.1=org.example.Custom\n", "a Java class cannot be loaded"),
     ],
@@ -404,7 +404,7 @@ def test_login_module_of_kerberos_is_found_in_its_file(tmp_path: Path) -> None:
     jaas.write_text("Server { com.sun.security.auth.module.Krb5LoginModule required; };")
     read = config(tmp_path, f"java.security.auth.login.config={jaas}\n")
     assert [each.text for each in read.obstacles] == [
-        f"{tmp_path}/zoo.cfg: clients log in with Kerberos, which servers of zab do not support"
+        f"{tmp_path}/zoo.cfg: clients or servers log in with Kerberos, which servers of zab do not support"
     ]
     jaas.unlink()
     assert any("not on this machine" in each for each in read_config(tmp_path / "zoo.cfg").warnings)

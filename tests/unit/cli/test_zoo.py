@@ -22,7 +22,7 @@ from zab.core.ensemble import Ensemble, Role
 from zab.core.secrets import shown
 from zab.core.zxid import Epoch
 from zab.runtime.member_arguments import single_server_ensemble
-from zab.service.zookeeper_peers import ZookeeperPeers
+from zab.service.zookeeper_peers import QuorumSasl, ZookeeperPeers
 from zab.storage.epochs import EpochsRecord, encode
 from zab.wire.client.client_frames import FOUR_LETTER_WORDS
 
@@ -386,10 +386,37 @@ def test_configurations_of_the_original_are_accepted(folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["enableSasl", "learnerRequireSasl", "serverRequireSasl"])
-def test_protection_that_is_not_there_is_refused(folder: Path, key: str) -> None:
-    assert "sslQuorum=true" in problems(folder, f"quorum.auth.{key}=true\n")
-    assert plan(folder, f"quorum.auth.{key}=false\n").warnings == ()
+JAAS = """
+QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required user_zk="secret"; };
+QuorumLearner { org.apache.zookeeper.server.auth.DigestLoginModule required username="zk" password="secret"; };
+Kerberos { com.sun.security.auth.module.Krb5LoginModule required; };
+"""
+
+
+def test_servers_log_in_by_sasl(folder: Path) -> None:
+    jaas = folder / "jaas.conf"
+    jaas.write_text(JAAS)
+    peers = THREE + "peerProtocol=zookeeper\n"
+    on, learner, server = (
+        f"quorum.auth.{key}=true\n" for key in ("enableSasl", "learnerRequireSasl", "serverRequireSasl")
+    )
+    login = f"java.security.auth.login.config={jaas}\n"
+    made = plan(folder, peers + on + learner + server + login, myid="3")
+    assert made.zookeeper == ZookeeperPeers(sasl=QuorumSasl(("zk", "secret"), {"zk": "secret"}, True))
+    assert "secret" not in repr(made)
+    assert not any("can be reached from other hosts" in each or "without SASL" in each for each in made.warnings)
+    made = plan(folder, peers + on + login, myid="3")
+    assert made.zookeeper == ZookeeperPeers(sasl=QuorumSasl(None, {"zk": "secret"}, False))
+    for lines, expected in (
+        (on, "java.security.auth.login.config is missing"),
+        (learner + login, "it requires quorum.auth.enableSasl=true"),
+        (on + server + login, "it requires quorum.auth.learnerRequireSasl=true"),
+        (on + login + "quorum.auth.server.saslLoginContext=Kerberos\n", "only DigestLoginModule is supported"),
+        (on + login + "quorum.auth.learner.saslLoginContext=QuorumServer\n", 'no username="NAME"'),
+        (on + login + "quorum.auth.server.saslLoginContext=None\n", "has no section 'None'"),
+    ):
+        assert expected in problems(folder, peers + lines, myid="3")
+    assert "only with peerProtocol=zookeeper" in problems(folder, THREE + on + login, myid="3")
 
 
 def test_ocsp_is_refused_also_without_a_port_for_tls(folder: Path) -> None:

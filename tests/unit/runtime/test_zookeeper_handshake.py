@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from random import Random
 
 import pytest
 import trio
@@ -12,16 +13,23 @@ from zab.core.errors import WireError
 from zab.core.messages import FollowerInfo
 from zab.core.zxid import Epoch, ServerId, Zxid
 from zab.runtime.peer_protocol import UNREACHABLE, Introduction
+from zab.runtime.quorum_auth import QuorumAuth
 from zab.runtime.zookeeper_handshake import ZookeeperHandshake
 from zab.service.limits import Limits
-from zab.service.zookeeper_peers import ZookeeperPeers
+from zab.service.zookeeper_peers import QuorumSasl, ZookeeperPeers
 from zab.wire.apache.proposals import ProposalEncoder
 from zab.wire.apache.quorum_packets import PacketType, QuorumPacket, encode_packet
 from zab.wire.greeting import Purpose, WrongPeer
+from zab.wire.sasl import SaslError
 
 
-def protocol(me: int, known: Callable[[Introduction], list[str]] = lambda introduced: ["host"]) -> ZookeeperHandshake:
-    made = ZookeeperHandshake(ServerId(me), ZookeeperPeers(), Limits(handshake_ms=500), known, ProposalEncoder())
+def protocol(
+    me: int,
+    known: Callable[[Introduction], list[str]] = lambda introduced: ["host"],
+    sasl: QuorumSasl | None = None,
+) -> ZookeeperHandshake:
+    auth = None if sasl is None else QuorumAuth(sasl, Random(me).randbytes)
+    made = ZookeeperHandshake(ServerId(me), ZookeeperPeers(), Limits(handshake_ms=500), known, ProposalEncoder(), auth)
     made.listen_at(f"10.0.0.{me}", 3888)
     return made
 
@@ -102,3 +110,70 @@ async def test_stranger_and_a_server_with_the_same_id_are_refused() -> None:
 
     assert isinstance(await answered(calls, protocol(1, unknown), Purpose.ELECTION), WrongPeer)
     assert isinstance(await answered(calls, protocol(4), Purpose.ELECTION), WrongPeer)
+
+
+# -- SASL ----------------------------------------------------------------------------------------------
+
+USERS = {"zk": "secret"}
+LOGS_IN, REQUIRES = QuorumSasl(("zk", "secret"), USERS, False), QuorumSasl(None, USERS, True)
+INFO = FollowerInfo(Epoch(2), Zxid(0), False)
+
+
+@pytest.mark.parametrize("purpose", list(Purpose))
+async def test_dialler_logs_in_and_later_bytes_stay_unread(purpose: Purpose) -> None:
+    here, there = trio.testing.memory_stream_pair()
+    dialler, acceptor = protocol(4, sasl=LOGS_IN), protocol(1, sasl=REQUIRES)
+    introduced: list[Introduction] = []
+
+    async def answer() -> None:
+        introduced.append(await acceptor.answer(there, purpose))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(answer)
+        await dialler.call(here, ServerId(1), purpose)
+        await here.send_all(dialler.codec(dialled=True).encode(INFO) if purpose is Purpose.LEARNER else b"later")
+    assert introduced[0].server == 4
+    if purpose is Purpose.ELECTION:
+        assert introduced[0].first == b""
+        assert await there.receive_some(100) == b"later"
+    else:
+        assert acceptor.codec(dialled=False).feed(introduced[0].first)[0] == [INFO]
+
+
+@pytest.mark.parametrize("purpose", list(Purpose))
+@pytest.mark.parametrize("users", [{"zk": "another"}, {"other": "secret"}])
+async def test_wrong_password_is_refused_at_both_ends(purpose: Purpose, users: dict[str, str]) -> None:
+    dialler, acceptor = protocol(4, sasl=LOGS_IN), protocol(1, sasl=QuorumSasl(None, users, False))
+
+    async def call(stream: trio.abc.Stream) -> None:
+        with pytest.raises(SaslError, match="refused the user or the password"):
+            await dialler.call(stream, ServerId(1), purpose)
+
+    assert isinstance(await answered(call, acceptor, purpose), WrongPeer)
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("purpose", list(Purpose))
+async def test_dialler_without_login_is_refused_if_it_must_log_in(purpose: Purpose, required: bool) -> None:
+    dialler, acceptor = protocol(4), protocol(1, sasl=QuorumSasl(None, USERS, required))
+
+    async def call(stream: trio.abc.Stream) -> None:
+        await dialler.call(stream, ServerId(1), purpose)
+        await stream.send_all(dialler.codec(dialled=True).encode(INFO) if purpose is Purpose.LEARNER else b"12345678")
+
+    found = await answered(call, acceptor, purpose)
+    if required:
+        assert isinstance(found, WrongPeer)
+    else:
+        assert isinstance(found, Introduction)
+        assert found.server == 4
+        assert found.first == b"12345678" or purpose is Purpose.LEARNER
+
+
+async def test_knock_without_login_is_accepted_if_none_is_required() -> None:
+    async def knock(stream: trio.abc.Stream) -> None:
+        await protocol(1).call(stream, ServerId(4), Purpose.ELECTION)
+        await stream.aclose()
+
+    found = await answered(knock, protocol(4, sasl=LOGS_IN), Purpose.ELECTION)
+    assert found == Introduction(ServerId(1), "10.0.0.1", 3888)

@@ -19,7 +19,7 @@ ADMIN_PORT: Final = 8080
 """ZooKeeper's default for `admin.serverPort`. ZooKeeper opens this port unless `admin.enableServer=false`."""
 WORDS: Final = ("conf", "mntr", "ruok", "srvr")
 _EVERYWHERE: Final = frozenset({None, "0.0.0.0", "::", "0:0:0:0:0:0:0:0"})
-_SASL: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl")
+_LOGIN_FILE: Final = "java.security.auth.login.config"
 _PROVIDERS: Final = re.compile(
     r"(org\.apache\.zookeeper\.server\.auth\.)?(IP|Digest|SASL|X509|Ensemble)AuthenticationProvider"
 )
@@ -112,13 +112,13 @@ def _obstacles(source: ZooSource, ensemble: Ensemble | None) -> Iterator[Obstacl
             "servers of ZooKeeper yet",
             "remove the groups on all servers, if a plain majority is acceptable, or move with a stop",
         )
-    for name in _SASL:
-        if source.value(name, False):
-            yield Obstacle(
-                f"{source.where(name)}: SASL and Kerberos between servers are not supported",
-                "switch it off on all servers of ZooKeeper first, with a rolling restart; protect the ports between "
-                "servers by a firewall",
-            )
+    if source.value("quorum.auth.enableSasl", False) and not source.text(_LOGIN_FILE):
+        yield Obstacle(
+            f"{source.where('quorum.auth.enableSasl')}: the passwords of servers are in a JAAS file, and this file "
+            "does not name it",
+            f"add the line {_LOGIN_FILE}=FILE, with the value of that system property of Java. ZooKeeper ignores the "
+            "line",
+        )
     for entry in source.members():
         if "|" in entry.value:
             yield Obstacle(
@@ -128,8 +128,8 @@ def _obstacles(source: ZooSource, ensemble: Ensemble | None) -> Iterator[Obstacl
             )
     if source.value("requireKerberosConfig", "false") == "true" or _uses_kerberos(source):
         yield Obstacle(
-            f"{source.path}: clients log in with Kerberos, which servers of zab do not support",
-            "move the clients to SASL DIGEST-MD5, to digest or to certificates first",
+            f"{source.path}: clients or servers log in with Kerberos, which servers of zab do not support",
+            "move them to SASL DIGEST-MD5 first, or clients to digest or certificates",
         )
     for key, entry in source.entries.items():
         if key.startswith("authProvider.") and not _PROVIDERS.fullmatch(entry.value.strip()):
@@ -141,7 +141,7 @@ def _obstacles(source: ZooSource, ensemble: Ensemble | None) -> Iterator[Obstacl
 
 def _uses_kerberos(source: ZooSource) -> bool:
     """Return whether the JAAS file, if it can be read here, has Java's login module for Kerberos."""
-    name = source.text("java.security.auth.login.config")
+    name = source.text(_LOGIN_FILE)
     try:
         return bool(name) and "Krb5LoginModule" in Path(name).read_text(errors="replace")
     except OSError:
@@ -154,12 +154,9 @@ def _warnings(source: ZooSource) -> Iterator[str]:
             f"{source.where('reconfigEnabled')}: keep the value on all servers, and reconfigure nothing during the "
             "move: a leader of zab refuses reconfig with UNIMPLEMENTED (-6)"
         )
-    if (
-        source.text("java.security.auth.login.config")
-        and not Path(source.text("java.security.auth.login.config")).is_file()
-    ):
+    if source.text(_LOGIN_FILE) and not Path(source.text(_LOGIN_FILE)).is_file():
         yield (
-            f"{source.where('java.security.auth.login.config')}: not on this machine, so it was not checked for "
+            f"{source.where(_LOGIN_FILE)}: not on this machine, so it was not checked for "
             "Kerberos, which is not supported"
         )
     if "clientPort" not in source.entries and "secureClientPort" in source.entries:

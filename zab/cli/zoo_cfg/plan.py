@@ -21,7 +21,7 @@ from zab.cli.zoo_cfg.port_settings import (
     quorum_tls,
 )
 from zab.cli.zoo_cfg.remembered_members import settle
-from zab.cli.zoo_cfg.security_keys import LOGIN_FILE, audit_settings, security_settings
+from zab.cli.zoo_cfg.security_keys import LOGIN_FILE, audit_settings, quorum_sasl, security_settings
 from zab.cli.zoo_cfg.zoo_source import ZooSource
 from zab.config.config_source import BadConfig
 from zab.config.jaas import SERVER
@@ -136,7 +136,9 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
     if source.problems:
         raise BadConfig(source.problems, source.warnings)
     assert data is not None
-    peers = peer_warnings(ensemble, everywhere, made["quorum_tls"], made["client_ports"].tls)
+    zookeeper: ZookeeperPeers | None = made["zookeeper"]
+    log_in = zookeeper is not None and zookeeper.sasl is not None and zookeeper.sasl.required
+    peers = peer_warnings(ensemble, everywhere, made["quorum_tls"], made["client_ports"].tls, log_in=log_in)
     source.warnings += [f"{source.path}: {each}" for each in peers]
     dynamic = source.text("dynamicConfigFile", None)
     return ServerPlan(
@@ -152,7 +154,6 @@ def read_plan(path: Path, options: Iterable[tuple[str, str]] = (), *, from_file:
         secure_port,
         EVERYWHERE if everywhere else None,
         admit_non_members=source.value("quorum.admitNonMembers", False),
-        zookeeper=_zookeeper_peers(source),
         warnings=tuple(source.warnings),
         listens=tuple(ports),
         replaces=replaces,
@@ -230,9 +231,21 @@ def _check_ensemble(source: ZooSource, ensemble: Ensemble | None, saved: Ensembl
 
 
 def _zookeeper_peers(source: ZooSource) -> ZookeeperPeers | None:
-    if source.value("peerProtocol", OWN_PROTOCOL) == OWN_PROTOCOL:
+    """Return the settings of the protocol of ZooKeeper; None if it is not used, or after recording a problem."""
+    try:
+        sasl = quorum_sasl(source)
+    except ConfigError as error:
+        source.blame(error)
         return None
-    return ZookeeperPeers(reconfig_enabled=source.value("reconfigEnabled", False))
+    if source.value("peerProtocol", OWN_PROTOCOL) != OWN_PROTOCOL:
+        return ZookeeperPeers(reconfig_enabled=source.value("reconfigEnabled", False), sasl=sasl)
+    if sasl is not None:
+        source.problem(
+            "quorum.auth.enableSasl",
+            "only with peerProtocol=zookeeper servers log in by SASL: use TLS instead (sslQuorum=true and the keys "
+            "ssl.quorum.*), and remove the keys quorum.auth.*",
+        )
+    return None
 
 
 def _check_peer_protocol(source: ZooSource, ensemble: Ensemble | None, sid: int) -> None:
@@ -300,7 +313,9 @@ def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any
         except ConfigError as error:
             source.blame(error)
     security = client_ports.get("security")
-    if LOGIN_FILE in source.entries and isinstance(security, SecuritySettings) and not security.sasl_users:
+    for_servers = source.value("quorum.auth.enableSasl", False)
+    without_users = isinstance(security, SecuritySettings) and not security.sasl_users
+    if LOGIN_FILE in source.entries and without_users and not for_servers:
         source.warn(LOGIN_FILE, f"has no section '{SERVER}': this server starts without SASL")
     if client_ports.get("audit") is None and "audit.file" in source.entries:
         source.warn("audit.file", "without effect: audit.enable is not on")
@@ -316,7 +331,11 @@ def _made(source: ZooSource, groups: dict[str, dict[str, Any]]) -> dict[str, Any
     limits = groups.setdefault("limits", {})
     if "snapshots_kept" in limits:
         groups.setdefault("storage", {})["snapshots_kept"] = limits["snapshots_kept"]
-    made: dict[str, Any] = {**http_ports(source, groups), "quorum_tls": quorum_tls(source, properties)}
+    made: dict[str, Any] = {
+        **http_ports(source, groups),
+        "quorum_tls": quorum_tls(source, properties),
+        "zookeeper": _zookeeper_peers(source),
+    }
     access = evolve(Access(), **groups.get("access", {}))
     for name, default in (
         ("settings", Settings(tick_ms=TICK_MS)),

@@ -19,7 +19,6 @@ from zab.net.tls.tls_settings import TlsPortSettings
 EVERYWHERE: Final = "0.0.0.0"
 LOOPBACK: Final = "127.0.0.1"
 _ALL: Final = frozenset({None, EVERYWHERE, "::"})
-_SASL_QUORUM: Final = ("quorum.auth.enableSasl", "quorum.auth.learnerRequireSasl", "quorum.auth.serverRequireSasl")
 
 
 def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSettings | None:
@@ -49,13 +48,6 @@ def client_tls(source: ZooSource, properties: Mapping[str, str]) -> TlsPortSetti
 def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | None:
     dials = source.value("sslQuorum", False)
     wanted = dials or source.value("portUnification", False)
-    for name in _SASL_QUORUM:
-        if source.value(name, False):
-            source.problem(
-                name,
-                "SASL between servers is not supported, and their connections would be unprotected: use TLS instead "
-                "(sslQuorum=true and the keys ssl.quorum.*), and remove this line",
-            )
     try:
         settings = TlsPortSettings.from_properties(properties, quorum=True)
         if not wanted:
@@ -74,10 +66,15 @@ def quorum_tls(source: ZooSource, properties: Mapping[str, str]) -> QuorumTls | 
 
 
 def peer_warnings(
-    ensemble: Ensemble | None, everywhere: bool, peers: QuorumTls | None, clients: TlsPortSettings | None
+    ensemble: Ensemble | None,
+    everywhere: bool,
+    peers: QuorumTls | None,
+    clients: TlsPortSettings | None,
+    *,
+    log_in: bool,
 ) -> Iterator[str]:
-    """Yield warnings about settings that let other hosts pose as a server of the ensemble."""
-    if ensemble is not None and (peers is None or peers.plain_too):
+    """Yield warnings about settings that let other hosts pose as a server. `log_in`: a server must log in by SASL."""
+    if ensemble is not None and not log_in and (peers is None or peers.plain_too):
         far = [server for server in ensemble.servers if everywhere or not is_loopback(server.host)]
         if far:
             how = "servers speak without TLS" if peers is None else "portUnification=true admits servers without TLS"

@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from zab.cli.zoo_cfg.zoo_source import ZooSource
 from zab.config import values
-from zab.config.jaas import SERVER, digest_users, parse_jaas
+from zab.config.jaas import QUORUM_LEARNER, QUORUM_SERVER, SERVER, digest_login, digest_users, parse_jaas
 from zab.core.errors import ConfigError
 from zab.runtime.store_server.audit import AuditSettings
 from zab.runtime.store_server.security_settings import Provider, SecuritySettings
+from zab.service.zookeeper_peers import QuorumSasl
 
 LOGIN_FILE: Final = "java.security.auth.login.config"
+_QUORUM_AUTH: Final = ("enableSasl", "learnerRequireSasl", "serverRequireSasl")
 PROVIDERS: Final = "zab.providers"
 """The group of entry points in which `authProvider.N` is looked up."""
 
@@ -88,6 +90,31 @@ def _sasl_users(source: ZooSource) -> Mapping[str, str]:
     if password is not None and "super" in users:
         users["super"] = password
     return users
+
+
+def quorum_sasl(source: ZooSource) -> QuorumSasl | None:
+    """Return the settings of SASL between servers; None if it is off. They depend on each other as in ZooKeeper.
+
+    Raise `ConfigError` if keys contradict each other, or the JAAS file lacks a section or asks for Kerberos.
+    """
+    enabled, learner, server = (source.value(f"quorum.auth.{key}", False) for key in _QUORUM_AUTH)
+    for needed, key, is_on in ((enabled, "learnerRequireSasl", learner), (learner, "serverRequireSasl", server)):
+        if is_on and not needed:
+            missing = "enableSasl" if needed is enabled and not enabled else "learnerRequireSasl"
+            raise ConfigError(f"quorum.auth.{key}=true: it requires quorum.auth.{missing}=true")
+    if not enabled:
+        return None
+    path = source.text(LOGIN_FILE)
+    if not path:
+        raise ConfigError(
+            f"quorum.auth.enableSasl=true: {LOGIN_FILE} is missing, which names a JAAS file. For ZooKeeper it is a "
+            "system property of Java; here it is a key of this file, or an option -D"
+        )
+    text = _read_text(path, LOGIN_FILE)
+    learners = source.text("quorum.auth.learner.saslLoginContext", QUORUM_LEARNER)
+    servers = source.text("quorum.auth.server.saslLoginContext", QUORUM_SERVER)
+    login, users = digest_login(text, learners, path), digest_users(text, servers, path)
+    return QuorumSasl(login if learner else None, users, server)
 
 
 def _read_text(path: str, key: str) -> str:
