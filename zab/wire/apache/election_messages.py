@@ -10,8 +10,8 @@ side, which connects back to the address in the opening: the same as in `zab.ser
 Differences from our own messages (`zab.core.messages.Notification`):
 
 - A notification has no `pending` membership. A server that a change adds learns of it from its leader only.
-- A server without a vote of its own, such as an observer, sends the least number as leader, zxid and epoch. Ours
-  sends `NO_VOTE`, which is -1. A zxid of -1 with a leader is the vote of a server whose history may be incomplete, on
+- A server without a vote of its own sends the least number as leader; an observer also as zxid and epoch. Ours sends
+  `NO_VOTE`, which is -1. A zxid of -1 with a leader is the vote of a server whose history may be incomplete, on
   both sides.
 - The opening may name several addresses. Nothing answers it: a server that does not want the connection closes it.
 - Only versions of ZooKeeper from 3.5 on have a configuration in the notification. Older ones are refused.
@@ -151,7 +151,7 @@ def decode_notification(payload: bytes) -> Notification:
         state = State(number)
     except ValueError:
         raise WireError(f"{number} is not the state of a server") from None
-    if leader == zxid == epoch == _LEAST:
+    if leader == _LEAST:  # with a zxid and an epoch of its own if the sender is a follower without a vote
         leader, zxid, epoch = _NOBODY, UNKNOWN, -1
     elif not (leader > 0 and UNKNOWN <= zxid <= _ZXID_MAX and -1 <= epoch <= EPOCH_MAX):
         raise WireError(f"a vote for leader {leader} with zxid {zxid:#x} and epoch {epoch}, which are out of range")
