@@ -120,14 +120,17 @@ def _process(
     system: tuple[str, ...] = (),
     classes: Path | None = None,
     jars: Path | None = None,
+    keeps_config: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
+    """`keeps_config`: leave the configuration as the server has changed it, as it does after a reconfiguration."""
     server.data.mkdir(parents=True, exist_ok=True)
     config = folder / "zoo.cfg"
-    config.write_text(
-        f"tickTime=1000\ndataDir={server.data}\nclientPort={server.port}\nclientPortAddress=127.0.0.1\n"
-        "admin.enableServer=false\nextendedTypesEnabled=true\n4lw.commands.whitelist=*\n"
-        + "".join(f"{key}={value}\n" for key, value in properties.items())
-    )
+    if not keeps_config or not config.exists():
+        config.write_text(
+            f"tickTime=1000\ndataDir={server.data}\nclientPort={server.port}\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\nextendedTypesEnabled=true\n4lw.commands.whitelist=*\n"
+            + "".join(f"{key}={value}\n" for key, value in properties.items())
+        )
     command = java(SERVER, str(config), properties=system, classes=classes, other=jars)
     with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)

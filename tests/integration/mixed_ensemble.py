@@ -26,10 +26,19 @@ T = TypeVar("T")
 
 
 class MixedEnsemble:
-    """Three voters, with or without an observer 4. Each can run as a server of ZooKeeper or as one of ours."""
+    """Three voters, with or without an observer 4. Each can run as a server of ZooKeeper or as one of ours.
+
+    With `reconfigEnabled` the lines of the servers name their client ports, and `spares` can join.
+    """
 
     def __init__(
-        self, folder: Path, stack: ExitStack, observer: bool, jars: Path | None, properties: dict[str, str]
+        self,
+        folder: Path,
+        stack: ExitStack,
+        observer: bool,
+        spares: Sequence[int],
+        jars: Path | None,
+        properties: dict[str, str],
     ) -> None:
         """`jars`: the folder with the jars of another release of ZooKeeper than that of `apache`."""
         self._jars = jars
@@ -41,14 +50,15 @@ class MixedEnsemble:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ours: dict[int, AbstractContextManager[Served]] = {}
         self._served: dict[int, Served] = {}
-        self.servers = {
-            sid: apache.Server(free_port(), folder / f"{sid}" / "data") for sid in (1, 2, 3, 4)[: 3 + observer]
-        }
+        self._spares = spares
+        founders = (1, 2, 3, 4)[: 3 + observer]
+        self.servers = {sid: apache.Server(free_port(), folder / f"{sid}" / "data") for sid in (*founders, *spares)}
         """The ports and directories of the servers of ZooKeeper. Ours have the same ports, and other directories."""
         self.properties = {"initLimit": "20", "syncLimit": "10", "skipACL": "no", **properties}
-        for sid in self.servers:
-            role = "observer" if sid > 3 else "participant"
-            self.properties[f"server.{sid}"] = f"127.0.0.1:{free_port()}:{free_port()}:{role}"
+        self._reconfigures = "reconfigEnabled" in properties
+        self._addresses = {sid: f"127.0.0.1:{free_port()}:{free_port()}" for sid in self.servers}
+        for sid in founders:
+            self.properties[f"server.{sid}"] = self.entry(sid, "observer" if sid > 3 else "participant")
         stack.callback(self._end)
 
     def _end(self) -> None:
@@ -56,6 +66,15 @@ class MixedEnsemble:
             self.stop(sid)
         for sid in list(self._ours):
             self.stop_ours(sid)
+
+    def entry(self, sid: int, role: str = "participant") -> str:
+        """Return the value of the server's line in a membership."""
+        client = f";127.0.0.1:{self.servers[sid].port}" if self._reconfigures else ""
+        return f"{self._addresses[sid]}:{role}{client}"
+
+    def _properties_of(self, sid: int) -> dict[str, str]:
+        own = {f"server.{sid}": self.entry(sid, "observer")} if sid in self._spares else {}
+        return {**self.properties, **own}
 
     @property
     def running(self) -> tuple[int, ...]:
@@ -70,7 +89,10 @@ class MixedEnsemble:
             server = self.servers[sid]
             server.data.mkdir(parents=True, exist_ok=True)
             (server.data / "myid").write_text(f"{sid}")
-            running = apache._process(server.data.parent, server, self.properties, self.system, jars=self._jars)
+            properties = self._properties_of(sid)
+            running = apache._process(
+                server.data.parent, server, properties, self.system, jars=self._jars, keeps_config=self._reconfigures
+            )
             processes[sid] = self._processes[sid] = running.__enter__()
             self._java[sid] = running
         for sid, process in processes.items() if wait else ():
@@ -101,20 +123,24 @@ class MixedEnsemble:
     def log(self, sid: int) -> Path:
         return self._folder / f"ours{sid}.log"
 
-    def start_ours(self, sid: int, planted: str = "") -> Served:
-        """Start a server of ours, and wait until it serves. `planted` is code that it runs first."""
+    def start_ours(self, sid: int, planted: str = "", *, is_member: bool = False) -> Served:
+        """Start a server of ours, and wait until it serves. `planted` is code that it runs first.
+
+        `is_member`: a spare has joined already.
+        """
         data = self.data(sid)
         data.mkdir(exist_ok=True)
         (data / "myid").write_text(f"{sid}")
         config = self._folder / f"ours{sid}.cfg"
-        properties = {**self.properties, "peerProtocol": "zookeeper", "tickTime": "1000"}
+        properties = {**self._properties_of(sid), "peerProtocol": "zookeeper", "tickTime": "1000"}
         if sid > 3:
             properties["peerType"] = "observer"
-        config.write_text(
-            f"dataDir={data}\nclientPort={self.servers[sid].port}\nclientPortAddress=127.0.0.1\n"
-            "4lw.commands.whitelist=*\nextendedTypesEnabled=true\n"
-            + "".join(f"{key}={value}\n" for key, value in properties.items())
-        )
+        if not (self._reconfigures and config.exists()):
+            config.write_text(
+                f"dataDir={data}\nclientPort={self.servers[sid].port}\nclientPortAddress=127.0.0.1\n"
+                "4lw.commands.whitelist=*\nextendedTypesEnabled=true\n"
+                + "".join(f"{key}={value}\n" for key, value in properties.items())
+            )
 
         def start(words: Sequence[str], **options: Any) -> subprocess.Popen[str]:
             if planted:
@@ -124,7 +150,10 @@ class MixedEnsemble:
         running = serve(config, start=start)
         served = running.__enter__()
         self._ours[sid], self._served[sid] = running, served
-        served.joined = served.ready()
+        if sid in self._spares and not is_member:
+            wait_for(lambda: "Mode:" in apache.ask(self.servers[sid].port, "srvr"))
+        else:
+            served.joined = served.ready()
         return served
 
     def kill_ours(self, sid: int) -> None:
@@ -218,7 +247,7 @@ def write(mixed: MixedEnsemble, sid: int, prefix: str) -> None:
 
 @contextmanager
 def mixed_ensemble(
-    folder: Path, *, observer: bool = False, jars: Path | None = None, **properties: str
+    folder: Path, *, observer: bool = False, spares: Sequence[int] = (), jars: Path | None = None, **properties: str
 ) -> Iterator[MixedEnsemble]:
     with ExitStack() as stack:
-        yield MixedEnsemble(folder, stack, observer, jars, properties)
+        yield MixedEnsemble(folder, stack, observer, spares, jars, properties)

@@ -7,7 +7,7 @@ if its payloads are needed, for example to apply it or to split it. Its zxids ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Final, cast
 from zlib import crc32
 
 import msgpack
@@ -22,8 +22,8 @@ from zab.core.zxid import COUNTER_MAX, Zxid, counter_of, show
 class Batch:
     """`count` transactions with zxids `first`, `first + 1`, ... of one epoch; `body` holds their payloads.
 
-    A membership change is alone in its batch and is marked by `config`; its payload is the text of the new membership.
-    The consensus interprets no other payload.
+    A membership change is alone in its batch and is marked by `config`; its payload is that of `change_payload`. The
+    consensus interprets no other payload.
     """
 
     first: Zxid
@@ -74,6 +74,23 @@ def pack(first: Zxid, payloads: Sequence[bytes], config: bool = False) -> Batch:
     assert payloads, "an empty batch has no zxid"
     assert counter_of(first) + len(payloads) - 1 <= COUNTER_MAX, "a batch stays within one epoch"
     return Batch(first, len(payloads), msgpack.packb(payloads), config)
+
+
+_END_OF_TEXT: Final = b"\0"
+
+
+def change_payload(text: str, attached: bytes = b"") -> bytes:
+    """Return the payload of a membership change: the new membership, and a payload that the machine applies with it.
+
+    The consensus does not interpret `attached`. It is empty unless the ensemble speaks ZooKeeper's protocol.
+    """
+    return text.encode() + _END_OF_TEXT + attached if attached else text.encode()
+
+
+def parts_of_change(payload: bytes) -> tuple[str, bytes]:
+    """Return the text and the attached payload of a membership change."""
+    text, _, attached = payload.partition(_END_OF_TEXT)
+    return text.decode(), attached
 
 
 def digest_of(payloads: Iterable[bytes], digest: int) -> int:

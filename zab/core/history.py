@@ -12,7 +12,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
-from zab.core.batch import Batch, digest_of
+from zab.core.batch import Batch, digest_of, parts_of_change
 from zab.core.ensemble import Ensemble
 from zab.core.errors import LocalProtocolError, RemoteProtocolError
 from zab.core.ready import Recovered, Settings
@@ -247,7 +247,7 @@ def config_of(batch: Batch) -> Ensemble:
             f"{show(batch.first)}: a membership change must be alone in its batch, which has {len(payloads)} payloads"
         )
     try:
-        ensemble = Ensemble.parse(payloads[0].decode())
+        ensemble = Ensemble.parse(parts_of_change(payloads[0])[0])
     except Exception as error:
         raise RemoteProtocolError(f"{show(batch.first)}: the membership does not parse: {error}") from error
     if ensemble.version != batch.first:

@@ -329,16 +329,17 @@ class Node:
         finally:
             self._settle(now)
 
-    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis, attached: bytes = b"") -> Zxid:
         """Propose another membership and return its zxid, or raise `NotLeader`, `ConfigError` or a subclass of it.
 
-        `expect` is the version that it must replace, or None for any version.
+        `expect` is the version that it must replace, or None for any version. `attached` is a payload that the machine
+        applies together with the change.
         """
         role = self._role
         if not isinstance(role, Leader):
             raise NotLeader(f"server {self.me} does not lead: it is {self.state.name}")
         try:
-            return role.reconfigure(ensemble, expect, now)
+            return role.reconfigure(ensemble, expect, now, attached)
         finally:
             self._settle(now)
 

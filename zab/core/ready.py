@@ -342,8 +342,9 @@ class Settings:
                                 readmitted
     diff_after_trunc            True: after TRUNC the leader's transactions may follow. False: TRUNC is sent only if
                                 none follows before NEWLEADER; else a snapshot replaces the learner's history
-    dial_for_init_limit         True: a learner dials its leader again until init_limit, and a server keeps early links
+    dial_for_init_limit         True: a voter dials its leader again until init_limit, and a server keeps early links
                                 for as long. A leader of ZooKeeper listens only after its election, which takes longer.
+                                Another learner may be told of a leader that is down, and looks for another one soon.
                                 False: after a few attempts an election follows
     membership_versions         True: the first leader gives the membership of the configuration files a version, and
                                 the membership may change. False: it does not, as with `reconfigEnabled=false`

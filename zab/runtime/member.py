@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 
 import trio
-from attrs import evolve
 
 from zab.core.argument_names import checks_arguments, checks_names
 from zab.core.ensemble import NO_HOST, Ensemble, Server
@@ -142,9 +141,7 @@ class Member:
                 f"at most Settings.counter_max = {settings.counter_max} is allowed"
             )
         if zookeeper is not None:
-            # An observer may be told of a leader that is down. Then it has to look for another one soon.
-            peers = with_zookeeper_peers(settings, reconfig_enabled=zookeeper.reconfig_enabled)
-            settings = evolve(peers, dial_for_init_limit=server_id in ensemble.voters)
+            settings = with_zookeeper_peers(settings, reconfig_enabled=zookeeper.reconfig_enabled)
         network = network or TcpNetwork(tls, silence_ms=settings.sync_ms)
         self._arguments = MemberArguments(
             self.me, ensemble, name, settings, limits, storage, listen, listen_host, network, host, admit_non_members,

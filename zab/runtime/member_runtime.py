@@ -160,8 +160,6 @@ class MemberRuntime:
             if zxid is None:
                 membership.activate(ensemble)
             hooks.on_membership(ensemble, zxid)
-            if zookeeper is not None and zxid is not None:
-                zookeeper.changed(zxid)
 
         on_untagged = None if zookeeper is None else zookeeper.applied
         count = snapshots.schedule.count

@@ -107,7 +107,7 @@ class ZookeeperHandshake:
         if dialled:
             enabled = self._peers.reconfig_enabled
             to_leader = LinkToLeader(self.me, self._packet_bytes_max, reconfig_enabled=enabled)
-            return PacketCodec(to_leader, to_leader.take_notices)
+            return PacketCodec(to_leader, to_leader.take_digests)
         return PacketCodec(LinkToLearner(self._packet_bytes_max, self._encoder))
 
     def encode_vote(self, vote: Notification) -> bytes:

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Final, Protocol, TypeAlias
 
-from zab.core.batch import Batch
+from zab.core.batch import Batch, parts_of_change
 from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError
 from zab.core.ready import Restore
@@ -91,19 +91,23 @@ class BatchApplier:
     def apply_batch(self, batch: Batch) -> Iterator[TurnWait]:
         """Apply a batch to the machine, with a pause for other tasks every `APPLY_S`.
 
-        A batch with a membership goes to `on_membership` instead. Raise `DamagedError` with the name of the log file if
-        the machine cannot read a transaction.
+        A batch with a membership goes to `on_membership`, after its attached transaction, if it has one, was applied.
+        Raise `DamagedError` with the name of the log file if the machine cannot read a transaction.
         """
         payloads = batch.payloads()
+        change = None
         count, size = batch.count, len(batch.body)
         self._count_applied(count, size)
         self.applied += count
         self.applied_bytes += size
         self._log.know_committed(batch.last)
         if batch.config:
-            (text,) = payloads
-            self._on_membership(Ensemble.parse(text.decode()), batch.last)
-            return
+            text, attached = parts_of_change(*payloads)
+            change = Ensemble.parse(text)
+            if not attached:
+                self._on_membership(change, batch.last)
+                return
+            payloads = [attached]
         apply, pending, clock = self.machine.apply, self._pending, self._watchdog.clock
         mine, applied, on_untagged = pending.origin, pending.applied, self._on_untagged
         started = clock()
@@ -125,6 +129,8 @@ class BatchApplier:
                 ended = clock()
                 self._pause_at = ended + APPLY_S
             started = ended
+        if change is not None:
+            self._on_membership(change, batch.last)
 
     def _describe(self, zxid: Zxid, payload: bytes) -> str:
         machine, txn = self.machine, payload[TAG_BYTES:]

@@ -75,10 +75,11 @@ class ReconfigurationSettings(Protocol):
     def standalone_enabled(self) -> bool: ...
 
 
-def check_request(fields: Fields, status: MembershipStatus, settings: ReconfigurationSettings) -> None:
+def check_request(fields: Fields, status: MembershipStatus, settings: ReconfigurationSettings) -> Ensemble:
     """Check a request at the leader, in ZooKeeper's order. The store checks the permission afterwards.
 
-    Raise `RequestFailed` with the error of the first check that fails.
+    Return the membership that the client asks for, with the version of the present one. Raise `RequestFailed` with the
+    error of the first check that fails.
     """
     if not settings.reconfig_enabled:
         raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
@@ -93,6 +94,7 @@ def check_request(fields: Fields, status: MembershipStatus, settings: Reconfigur
     new = ensemble_asked_for(fields, ensemble, two_voters=settings.standalone_enabled)
     if not new.is_quorum([*status.synced, status.server]):
         raise RequestFailed(ErrorCode.NEW_CONFIG_NO_QUORUM)
+    return new
 
 
 class ConfigNode:
@@ -115,7 +117,10 @@ class ConfigNode:
         for a membership from a configuration file, or for one that arrives in a snapshot.
         """
         if zxid is not None:
-            self._machine.configure(zxid, text_of(ensemble), applied=True)
+            if (
+                self._machine.tree.nodes[CONFIG][MZXID] != zxid
+            ):  # else the transaction attached to the change has set it
+                self._machine.configure(zxid, text_of(ensemble), applied=True)
             return False
         before, had_one = self.client_address, self._ensemble is not None
         self._ensemble = ensemble
@@ -139,7 +144,7 @@ class ConfigNode:
         # A membership from a configuration file has no zxid. Any other is shown only when everything before it is
         # applied.
         version, known = ensemble.version, machine.tree.nodes[CONFIG][MZXID]
-        if known <= version and (version <= machine.zxid or not counter_of(version)):
+        if known < version <= machine.zxid or (known <= version and not counter_of(version)):
             machine.configure(version, text_of(ensemble))
 
     def changed(self) -> Answer:

@@ -53,15 +53,19 @@ _CREATE_CONTAINER: Final = int(Op.CREATE_CONTAINER)
 _CREATE_TTL: Final = int(Op.CREATE_TTL)
 
 
-Reconfigure: TypeAlias = Callable[[Fields], None]
-"""(joining, leaving, members, version): raises `RequestFailed` if this change of membership is not possible now."""
+Reconfigure: TypeAlias = Callable[[Fields, int], bytes | None]
+"""((joining, leaving, members, version), zxid): raises `RequestFailed` if this change is not possible now.
+
+Returns the text of the new membership if the transaction at `zxid` is the change, as in an ensemble that speaks
+ZooKeeper's protocol. Returns None if it is only the permission, and the client's server requests the change.
+"""
 
 
 ReportExceeded: TypeAlias = Callable[[ExceededLimit, bool], None]
 """(limit of a quota that a request exceeds, whether the request is refused)"""
 
 
-def no_reconfiguration(fields: Fields) -> None:
+def no_reconfiguration(fields: Fields, zxid: int) -> bytes | None:
     raise RequestFailed(ErrorCode.RECONFIG_DISABLED)
 
 
@@ -698,17 +702,21 @@ class RequestPreparer:
     # -- membership --------------------------------------------------------------------------------
 
     def _reconfig(self, op: int, fields: Fields) -> bytes:
-        """Check whether this client may change the membership. The transaction itself changes nothing.
+        """Check whether this client may change the membership. The consensus makes the change.
 
-        The consensus decides memberships, with transactions of its own. When this transaction is applied, the client's
-        server submits the change to the consensus; `Store.configure` receives the new membership.
+        If the transaction is only the permission, it changes nothing. When it is applied, the client's server submits
+        the change to the consensus; `Store.configure` receives the new membership. Otherwise the leader attaches the
+        transaction to the change, and it sets the node.
         """
-        self._reconfigure(fields)
+        text = self._reconfigure(fields, self.zxid)
         node = self._look_up(CONFIG)
         assert node is not None, f"{CONFIG} cannot be deleted"
         self._authorize(node[ACL], acls.WRITE)
         current = self._current
-        return transactions.error(current.session, current.cxid, current.now_ms, ErrorCode.OK)
+        who = current.session, current.cxid, current.now_ms
+        if text is None:
+            return transactions.error(*who, ErrorCode.OK)
+        return transactions.set_data(*who, CONFIG, text, ANY_VERSION, transactions.RECONFIG)
 
 
 def _as_decoded(op: int, fields: Fields) -> tuple[int, Fields]:

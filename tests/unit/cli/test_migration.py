@@ -412,7 +412,7 @@ def test_login_module_of_kerberos_is_found_in_its_file(tmp_path: Path) -> None:
 
 def test_settings_without_effect_and_reconfig_are_warnings(tmp_path: Path) -> None:
     read = config(tmp_path, "reconfigEnabled=true\nadmin.forceHttps=true\n")
-    assert any("reconfigure nothing during the move" in each for each in read.warnings)
+    assert any("reconfigure nothing during a step" in each for each in read.warnings)
     assert any("admin.forceHttps" in each for each in read.warnings)
     assert make_plan(read, THEIRS, back=False).may_continue
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from zab.core.batch import Batch, pack
+from zab.core.batch import Batch, pack, parts_of_change
 from zab.core.ensemble import Ensemble, Group, Role, Server
 from zab.core.errors import (
     ConfigError,
@@ -507,6 +507,28 @@ def test_a_follower_that_kept_open_proposals_has_them_before_newleader() -> None
     leader.save()
     leader.hear(1, AckNewLeader(Epoch(2)))
     assert leader.log_state.committed == make(2, 1)
+
+
+def test_newleader_names_the_last_change_of_the_learners_history() -> None:
+    """No commit activates a change that a learner of ZooKeeper had before: it activates what NEWLEADER has named."""
+    leader = established(1, 2, settings=OPEN_LATER)
+    leader.reconfigure(members(1, 2))
+    leader.role.link_down(ServerId(1), 0)
+    leader.role.link_down(ServerId(2), 0)
+    for sid, last, version in ((1, make(2, 1), make(2, 1)), (2, NOTHING, make(2, 0))):
+        leader.greet(sid, accepted=2)
+        sent = leader.promise(sid, last, epoch=2, counts=False)
+        (named,) = [message.ensemble.version for message in sent if isinstance(message, NewLeader)]
+        assert named == version
+    assert leader.log_state.pending is not None
+
+
+def test_change_has_the_payload_that_is_attached_to_it() -> None:
+    leader = established(1, 2)
+    zxid = leader.role.reconfigure(members(1, 2), None, 0, b"attached")
+    (batch,) = leader.log_state.history.after(NOTHING)
+    assert leader.log_state.pending == evolve(members(1, 2), version=zxid)
+    assert parts_of_change(*batch.payloads()) == (evolve(members(1, 2), version=zxid).text(), b"attached")
 
 
 def test_no_server_is_readmitted_whose_synchronization_brings_no_open_proposals() -> None:

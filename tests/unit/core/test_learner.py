@@ -52,6 +52,7 @@ from zab.core.ready import (
     SaveEpochs,
     Settings,
     Truncate,
+    with_zookeeper_peers,
 )
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, counter_of, make
 
@@ -693,6 +694,73 @@ def test_a_first_version_is_not_taken_where_memberships_have_none() -> None:
     follower.hear(UpToDate(NOTHING))
     assert follower.role.serving
     assert follower.log_state.ensemble.version == NOTHING
+
+
+# -- changes of the membership under a leader of ZooKeeper --------------------------------------------------------
+
+ZOOKEEPER = with_zookeeper_peers(SETTINGS, reconfig_enabled=True)
+CHANGE = members(1, 2, 3, 4, version=make(1, 1))
+
+
+def change_batch(change: Ensemble) -> Batch:
+    return pack(change.version, [change.text().encode()], config=True)
+
+
+def adopting(*messages: object) -> Follower:
+    """Adopt epoch 2 after these messages, which end with NEWLEADER."""
+    follower = Follower(settings=ZOOKEEPER)
+    follower.link_up()
+    follower.hear(LeaderInfo(Epoch(2)))
+    follower.save()
+    follower.hear(*messages)
+    assert follower.save() == [AckNewLeader(Epoch(2))]
+    return follower
+
+
+@pytest.mark.parametrize("committed", [NOTHING, make(1, 1)])
+def test_change_in_newleader_is_in_force_once_it_is_decided(committed: Zxid) -> None:
+    """ZooKeeper's leader names the last change of its log. It is decided if UPTODATE or a commit says so."""
+    follower = adopting(Diff(NOTHING), Propose(change_batch(CHANGE)), NewLeader(Epoch(2), CHANGE))
+    log_state = follower.log_state
+    assert (log_state.ensemble.version, log_state.pending) == (NOTHING, CHANGE)
+    follower.hear(UpToDate(committed))
+    assert log_state.ensemble.version == committed
+    follower.hear(CommitAndActivate(make(1, 1), LEADER))
+    assert (log_state.ensemble, log_state.pending) == (CHANGE, None)
+
+
+def test_change_in_newleader_is_in_force_at_once_if_a_snapshot_contains_it() -> None:
+    follower = adopting(SnapBegin(make(1, 1), None), SnapEnd(), NewLeader(Epoch(2), CHANGE))
+    assert follower.log_state.ensemble == CHANGE
+
+
+def test_change_after_a_snapshot_is_pending() -> None:
+    follower = adopting(
+        SnapBegin(make(1, 1), None), SnapEnd(), Propose(change_batch(evolve(CHANGE, version=make(1, 2)))),
+        NewLeader(Epoch(2), evolve(CHANGE, version=make(1, 2))),
+    )  # fmt: skip
+    assert follower.log_state.ensemble.version == NOTHING
+    follower.hear(UpToDate(make(1, 2)))
+    assert follower.log_state.ensemble.version == make(1, 2)
+
+
+def test_proposals_before_uptodate_are_acknowledged_with_it() -> None:
+    follower = adopting(Diff(NOTHING), NewLeader(Epoch(2), members(1, 2, 3)))
+    follower.hear(Propose(txn(2, 1)))
+    assert follower.save() == []
+    assert follower.hear(UpToDate(NOTHING)) == [Ack(make(2, 1))]
+    follower.hear(Propose(txn(2, 2)))
+    assert follower.save() == [Ack(make(2, 2))]
+
+
+@pytest.mark.parametrize("me", [1, 4])
+def test_only_a_voter_dials_for_init_limit(me: int) -> None:
+    log_state = LogState(ServerId(me), members(1, 2, 3), Recovered(Epoch(1), Epoch(1)), ZOOKEEPER)
+    learner = Learner(log_state, LEADER, 0, observer=False)
+    for now in range(0, 10 * DIAL_ATTEMPTS, 10):
+        learner.link_down(now)
+        learner.tick(now + ZOOKEEPER.dial_retry_ms)
+    assert (learner.over is None) == (me == 1)
 
 
 # -- barriers ----------------------------------------------------------------------------------------------------

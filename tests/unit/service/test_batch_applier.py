@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from zab.core.batch import Batch, pack
+from zab.core.batch import Batch, change_payload, pack
 from zab.core.ensemble import Ensemble
 from zab.core.errors import DamagedError
 from zab.core.zxid import Zxid, make
@@ -31,6 +31,7 @@ class Surroundings(Passive):
         self.counted: list[tuple[int, int]] = []
         self.reports: list[str] = []
         self.results: list[object] = []
+        self.untagged: list[tuple[Zxid, bytes, object]] = []
         self.pending = PendingSubmissions(MINE, 10, 1_000)
         self.it = BatchApplier(
             self,
@@ -39,6 +40,7 @@ class Surroundings(Passive):
             lambda count, size: self.counted.append((count, size)),
             lambda ensemble, zxid: self.memberships.append((ensemble, zxid)),
             self,
+            lambda zxid, payload, result: self.untagged.append((zxid, payload, result)),
         )
 
     def apply(self, zxid: Zxid, txn: bytes) -> object:
@@ -88,6 +90,15 @@ def test_membership_is_reported_with_its_zxid_and_not_given_to_the_machine() -> 
     it.it.activate(MEMBERS)
     assert it.memberships == [(MEMBERS, make(1, 3)), (MEMBERS, None)]
     assert (it.txns, it.known, it.it.applied) == ([], make(1, 3), 1)
+
+
+def test_transaction_attached_to_a_membership_is_applied_before_it_is_reported() -> None:
+    it = Surroundings()
+    payload = change_payload(MEMBERS.text(), TAG.pack(OTHERS, 1) + b"config\0")
+    assert list(it.it.apply_batch(pack(make(1, 3), (payload,), config=True))) == []
+    assert it.txns == [(make(1, 3), b"config\0")]
+    assert it.memberships == [(MEMBERS, make(1, 3))]
+    assert it.untagged == [(make(1, 3), payload.partition(b"\0")[2], b"CONFIG\0")]
 
 
 def test_long_batch_pauses_for_other_tasks() -> None:

@@ -31,6 +31,7 @@ from zab.service.config_node import (
     ensemble_asked_for,
     text_of,
 )
+from zab.store import transactions
 from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import Fields
 from zab.store.paths import CONFIG
@@ -253,6 +254,19 @@ def test_change_ends_after_too_many_attempts_and_at_any_other_error() -> None:
     next(steps)
     with pytest.raises(Stopped):
         steps.throw(Stopped("closed"))
+
+
+def test_node_that_the_changes_transaction_has_set_stays_as_it_is() -> None:
+    store, zxid = Store(), Zxid(5)
+    node = ConfigNode(ServerId(1), store, Settings())
+    node.on_membership(THREE, None)
+    store.apply(zxid, transactions.set_data(9, 1, 1_000, CONFIG, b"as the leader writes it", -1, transactions.RECONFIG))
+    changed = evolve(THREE, version=zxid)
+    node.on_membership(changed, zxid)
+    node.on_membership(changed, None)
+    node.restored()
+    data, _, _, mzxid, _, mtime, version, *_ = store.tree.nodes[CONFIG]
+    assert (data, mzxid, mtime, version) == (b"as the leader writes it", zxid, 1_000, -1)
 
 
 def test_only_another_address_of_this_servers_clients_is_reported() -> None:

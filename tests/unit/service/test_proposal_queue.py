@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from zab.core.batch import pack
+from zab.core.ensemble import Ensemble
 from zab.core.errors import NotLeader, Overloaded, Refused
 from zab.core.messages import Propose
 from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
@@ -51,6 +52,13 @@ class Node:
         self.last = Zxid(first + len(payloads) - 1)
         self.batches.append(list(payloads))
         return first
+
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis, attached: bytes = b"") -> Zxid:
+        if self.error is not None:
+            raise self.error
+        self.last = Zxid(self.last + 1) if self.last >> 32 == EPOCH else make(EPOCH, 1)
+        self.batches.append([attached])
+        return self.last
 
 
 class Machine(Passive):

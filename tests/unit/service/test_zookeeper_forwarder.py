@@ -19,7 +19,6 @@ from zab.store.acl import encode_identities
 from zab.store.operations import Op
 from zab.store.request_format import FOREIGN, INTERNAL, pack_body, pack_request
 from zab.wire.apache.packet_bodies import (
-    ChangeRequested,
     LearnerRequest,
     RevalidateReply,
     RevalidateRequest,
@@ -248,18 +247,6 @@ def test_touches_go_to_the_leader_or_are_lost() -> None:
     link = world.lead()
     world.it.touch([(OTHER, 6_000)])
     assert link.take() == [SessionTouches(((OTHER, 6_000),))]
-
-
-def test_change_of_the_membership_answers_its_request_when_it_is_applied() -> None:
-    world = World()
-    link = world.lead()
-    world.submit(pack_request(Op.RECONFIG, b"body", SESSION, 9, flags=FOREIGN))
-    world.it.handlers[ChangeRequested](link, ChangeRequested(make(1, 7), SESSION, 9))
-    world.it.handlers[ChangeRequested](link, ChangeRequested(make(1, 8), OTHER, 1))
-    world.it.changed(make(1, 6))
-    assert world.ends == []
-    world.it.changed(make(1, 7))
-    assert world.ends == [(make(1, 7), 0, None, None, ())]
 
 
 def test_difference_from_the_leaders_tree_is_recorded() -> None:

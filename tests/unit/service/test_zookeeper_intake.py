@@ -8,7 +8,9 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.service.test_zookeeper_forwarder import FakeLink, encode
-from zab.core.batch import pack
+from zab.core.batch import change_payload, pack
+from zab.core.ensemble import Ensemble
+from zab.core.errors import ConfigError, NewConfigNoQuorum, ReconfigInProgress
 from zab.core.messages import State
 from zab.core.node import Node
 from zab.core.zxid import Epoch, Millis, ServerId, Zxid, make
@@ -20,12 +22,14 @@ from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
 from zab.service.forwarding.zookeeper_intake import ZookeeperIntake, ZookeeperSeal
 from zab.service.limits import Limits
 from zab.store import transactions
-from zab.store.acl import OPEN
+from zab.store.acl import OPEN, Access
 from zab.store.error_codes import ErrorCode
-from zab.store.operations import Op
+from zab.store.operations import Fields, Op
+from zab.store.paths import CONFIG
 from zab.store.request_format import FOREIGN, INTERNAL, pack_body, pack_request
 from zab.store.store import Store
 from zab.store.store_settings import StoreSettings
+from zab.store.znode import DATA, MTIME
 from zab.wire.apache.packet_bodies import LearnerRequest, RevalidateReply, RevalidateRequest, SessionTouches
 from zab.wire.apache.proposals import NO_TAG, ProposalEncoder
 from zab.wire.client.requests import SHAPES, decode_fields
@@ -37,11 +41,18 @@ SESSION = 0x100
 EPOCH = Epoch(2)
 
 
+def changed(fields: Fields, zxid: int) -> bytes:
+    joining, *_ = fields
+    return f"{joining}\nversion={zxid:x}".encode()
+
+
 class Leader:
     """A leader whose proposals are committed and applied at once."""
 
     def __init__(self) -> None:
-        self.store = Store(StoreSettings(checkpoints=False), lambda *_: None, decode_fields)
+        self.store = Store(
+            StoreSettings(checkpoints=False, access=Access(skip=True)), lambda *_: None, decode_fields, changed
+        )
         self.store.adopt_sessions()
         self.state = State.LEADING
         self.epoch = EPOCH
@@ -55,6 +66,10 @@ class Leader:
         self.queue.open(EPOCH)
         self.pending = pending
         self.touched: list[tuple[int, int]] = []
+        self.changes: list[Ensemble] = []
+        """The memberships that were proposed."""
+        self.refuses: ConfigError | None = None
+        """The error of a change of the membership."""
         self.intake = ZookeeperIntake(cast(Node, self), self.queue, self.path, self.touch)
         self.path.begin(Leadership(EPOCH, None), self.last)
         self.pending.reached(self.last)
@@ -74,6 +89,18 @@ class Leader:
             self.path.applied(Zxid(zxid), payload, result)
         self.last = self.committed = Zxid(first + len(payloads) - 1)
         return first
+
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis, attached: bytes = b"") -> Zxid:
+        if self.refuses is not None:
+            raise self.refuses
+        zxid = Zxid(self.last + 1)
+        self.changes.append(ensemble)
+        ((_, data),) = self.encoder.encode(pack(zxid, [change_payload(ensemble.text(), attached)], config=True))
+        result = self.store.apply(zxid, attached[TAG_BYTES:])
+        self.applied.append((transactions.decode(attached[TAG_BYTES:]), result))
+        assert decode_txn(data).digest == (2, self.store.tree_digest())
+        self.last = self.committed = zxid
+        return zxid
 
     def hear(self, link: FakeLink, message: object) -> None:
         self.intake.handlers[type(message)](link, message)
@@ -128,6 +155,47 @@ def test_request_that_fails_becomes_a_transaction(request_: LearnerRequest, code
     leader.hear(link, request_)
     ((txn, result),) = leader.turn()
     assert (txn.op, txn.cxid, result[1]) == (Op.ERROR, request_.cxid, code)
+
+
+def reconfig(cxid: int) -> LearnerRequest:
+    body = SHAPES[Op.RECONFIG].encode(("server.1=h:1:2:participant;0.0.0.0:3", None, None, -1))
+    return LearnerRequest(SESSION, cxid, Op.RECONFIG, body)
+
+
+def test_change_of_the_membership_keeps_its_place_among_the_requests() -> None:
+    leader, link = Leader(), learner()
+    leader.open_session(link)
+    for request in (create("/a"), reconfig(2), create("/b", 3), reconfig(4)):
+        leader.hear(link, request)
+    assert leader.queue.busy
+    applied = leader.turn()
+    assert [(txn.op, txn.cxid) for txn, _ in applied] == [
+        (Op.CREATE, 1), (Op.RECONFIG, 2), (Op.CREATE, 3), (Op.RECONFIG, 4)
+    ]  # fmt: skip
+    assert [result[1] for _, result in applied] == [0, 0, 0, 0]
+    assert [change.version for change in leader.changes] == [result[0] for txn, result in applied[1::2]]
+    node = leader.store.tree.nodes[CONFIG]
+    assert (node[DATA], node[MTIME]) == (leader.changes[-1].text().encode(), 5_000)
+    assert not leader.queue.busy
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NewConfigNoQuorum("x"), ErrorCode.NEW_CONFIG_NO_QUORUM),
+        (ReconfigInProgress("x"), ErrorCode.RECONFIG_IN_PROGRESS),
+        (ConfigError("x"), ErrorCode.BAD_ARGUMENTS),
+    ],
+)
+def test_change_that_the_consensus_refuses_becomes_a_transaction(error: ConfigError, code: ErrorCode) -> None:
+    leader, link = Leader(), learner()
+    leader.open_session(link)
+    leader.refuses = error
+    leader.hear(link, reconfig(5))
+    leader.hear(link, create("/a", 6))
+    (refused, _), (created, _) = leader.turn()
+    assert (refused.op, refused.session, refused.cxid, refused.body) == (Op.ERROR, SESSION, 5, (code,))
+    assert (created.op, created.cxid) == (Op.CREATE, 6)
 
 
 def test_exception_of_the_store_becomes_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_read_handler_refuses_reconfiguration() -> None:
     settings = StoreSettings(access=Access(supers=frozenset({"digest"})))
     assert leader(settings).error(Op.RECONFIG, None, None, None, -1) == ErrorCode.RECONFIG_DISABLED
     asked: list[object] = []
-    it = Leader(settings, Store(settings, reconfigure=asked.append))
+    it = Leader(settings, Store(settings, reconfigure=lambda fields, zxid: asked.append(fields)))
     it.open_sessions(ALICE)
     assert it.error(Op.RECONFIG, None, None, None, -1) == ErrorCode.NO_AUTH
     before = it.store.tree.nodes["/zookeeper/config"]

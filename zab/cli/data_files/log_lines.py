@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from zab.core.batch import Batch
+from zab.core.batch import Batch, parts_of_change
 from zab.core.errors import DamagedError
 from zab.core.zxid import Zxid, parse
 from zab.store import transactions
@@ -83,9 +83,8 @@ def readable(data: bytes | None) -> str | None:
 def lines_of(batch: Batch) -> Iterator[LogLine]:
     for zxid, payload in enumerate(batch.payloads(), start=batch.first):
         if batch.config:
-            yield LogLine(
-                zxid, None, 0, 0, "membership", "", payload.decode("utf-8", "replace").replace("\n", " "), payload
-            )
+            text, _ = parts_of_change(payload)
+            yield LogLine(zxid, None, 0, 0, "membership", "", text.replace("\n", " "), text.encode())
             continue
         txn = payload[TAG_BYTES:]
         try:

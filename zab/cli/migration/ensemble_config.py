@@ -151,8 +151,8 @@ def _uses_kerberos(source: ZooSource) -> bool:
 def _warnings(source: ZooSource) -> Iterator[str]:
     if source.value("reconfigEnabled", False):
         yield (
-            f"{source.where('reconfigEnabled')}: keep the value on all servers, and reconfigure nothing during the "
-            "move: a leader of zab refuses reconfig with UNIMPLEMENTED (-6)"
+            f"{source.where('reconfigEnabled')}: keep the value on all servers, and reconfigure nothing during a step "
+            "of the move"
         )
     if source.text(_LOGIN_FILE) and not Path(source.text(_LOGIN_FILE)).is_file():
         yield (

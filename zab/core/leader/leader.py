@@ -175,8 +175,8 @@ class Leader:
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         return self._open_phase().propose(payloads, now)
 
-    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        return self._open_phase().reconfigure(ensemble, expect, now)
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis, attached: bytes = b"") -> Zxid:
+        return self._open_phase().reconfigure(ensemble, expect, now, attached)
 
     def _open_phase(self) -> LeaderPhase:
         if self.over is not None:

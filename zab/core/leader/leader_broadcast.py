@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from attrs import evolve
 
-from zab.core.batch import Batch, pack
+from zab.core.batch import Batch, change_payload, pack
 from zab.core.ensemble import Ensemble
 from zab.core.errors import (
     ConfigError,
@@ -160,8 +160,8 @@ class LeaderBroadcast(LeaderPhase):
         self._propose(pack(first, payloads), now)
         return first
 
-    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
-        """Propose a membership and return its zxid.
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis, attached: bytes = b"") -> Zxid:
+        """Propose a membership, with a payload for the machine, and return its zxid.
 
         Raise ConfigError or a subclass of it if the change is refused, and NotLeader if the epoch has no zxid left.
         The membership comes into force when quorums of the old and the new one have acknowledged it.
@@ -189,12 +189,12 @@ class LeaderBroadcast(LeaderPhase):
                 f"is no quorum: start the others first; a server that is an observer now does not count"
                 f"{why if forgotten else ''}"
             )
-        return self._propose_membership(ensemble, now)
+        return self._propose_membership(ensemble, now, attached)
 
-    def _propose_membership(self, ensemble: Ensemble, now: Millis) -> Zxid:
+    def _propose_membership(self, ensemble: Ensemble, now: Millis, attached: bytes = b"") -> Zxid:
         zxid = self._next_zxid(1)
         text = evolve(ensemble, version=zxid).text()
-        self._propose(pack(zxid, [text.encode()], config=True), now)
+        self._propose(pack(zxid, [change_payload(text, attached)], config=True), now)
         return zxid
 
     def _next_zxid(self, count: int) -> Zxid:

@@ -87,5 +87,5 @@ class LeaderPhase:
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         raise NotLeader("this server is not an established leader")
 
-    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis, attached: bytes = b"") -> Zxid:
         raise NotLeader("this server is not an established leader")

@@ -108,6 +108,9 @@ class LearnerHandshake:
         - A follower receives the outstanding proposals before NEWLEADER, or after it if `open_before_new_leader` is
           off. Then the acknowledgement of NEWLEADER does not cover them. The initial history always comes before
           NEWLEADER, decided or not: a server with this epoch must have all of it.
+        - With `open_before_new_leader` off, NEWLEADER has the last membership of the learner's history, decided or not:
+          no commit of ZooKeeper's protocol activates a change that the learner had before. The learner activates it at
+          UPTODATE, which it gets once that history is decided.
         """
         ack = learner.ack_epoch
         assert ack is not None
@@ -151,6 +154,9 @@ class LearnerHandshake:
             start = stop
         for batch in history.after(start, until):
             self._out.send(sid, Propose(batch))
+        if not self._settings.open_before_new_leader:
+            changes = [change for change in history.configs if membership.version < change.version <= until]
+            membership = changes[-1] if changes else membership
         self._out.send(sid, NewLeader(epoch, membership))
         if not learner.observer:
             for batch in history.after(until):

@@ -57,7 +57,8 @@ class Learner:
         self._moved = 0
         """The number of bytes that the link has received, as the driver reported."""
         self._init_ms = log_state.settings.init_ms
-        self._dial_until = now + self._init_ms if log_state.settings.dial_for_init_limit else now
+        votes = any(log_state.me in view.voters for view in log_state.views)
+        self._dial_until = now + self._init_ms if votes and log_state.settings.dial_for_init_limit else now
         """The leader is dialled again until this time, also after DIAL_ATTEMPTS."""
         self._silent_until = now + self._init_ms
         """The learner leaves the leader at this time, unless a message or progress extends it."""

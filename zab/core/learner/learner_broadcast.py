@@ -1,7 +1,8 @@
 """Broadcast (Zab, phase 3): log each proposal, acknowledge what is durable, apply what is committed.
 
-Between the acknowledgement of NEWLEADER and UPTODATE, a follower acknowledges proposals already. But a learner applies
-no committed transaction before UPTODATE, which reports that a quorum has adopted the epoch.
+Between the acknowledgement of NEWLEADER and UPTODATE, a follower acknowledges proposals already, unless
+`open_before_new_leader` is off. But a learner applies no committed transaction before UPTODATE, which reports that a
+quorum has adopted the epoch.
 """
 
 from __future__ import annotations
@@ -61,6 +62,10 @@ class LearnerAcknowledged(_AdoptedPhase):
         self._commit_seen = commit_seen
         """The newest zxid that the leader has reported as committed. Everything up to it is applied after UPTODATE."""
 
+    def saved(self, ticket: Ticket, grew: bool) -> None:
+        if self._log_state.settings.open_before_new_leader:
+            super().saved(ticket, grew)
+
     def on_commit(self, message: Commit) -> None:
         self._log_state.note_decided(message.zxid)
         self._commit_seen = max(self._commit_seen, message.zxid)
@@ -94,9 +99,14 @@ class LearnerBroadcast(_AdoptedPhase):
     def begin(self, membership: Ensemble, committed: Zxid) -> None:
         """Put the membership of the epoch into force, and commit everything up to `committed`."""
         log_state = self._log_state
-        log_state.activate(membership)
+        changes = [config.version for config in log_state.history.configs]
+        if membership.version <= committed or membership.version not in changes:
+            log_state.activate(membership)
         log_state.commit(committed)
         self._check_readmission()
+        if not log_state.settings.open_before_new_leader and not self._observer:
+            self._acked = log_state.durable
+            self._out.send(self._leader, Ack(self._acked))
         self.check_role()
         self._out.note("up_to_date", leader=self._leader, epoch=self._epoch, committed=show(self._serve_from))
 

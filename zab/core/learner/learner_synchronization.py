@@ -305,6 +305,10 @@ class LearnerSynchronization(LearnerPhase):
         snapshot is installed, because the snapshot may have replaced the transaction that would activate it. A first
         version (counter 0) comes into force when its epoch is established, that is at UPTODATE.
 
+        A leader of ZooKeeper sends the last membership of its log, which may be undecided. So with
+        `open_before_new_leader` off, a change that the history brings is not activated before UPTODATE. Until then it
+        is pending, and this server acknowledges no proposal after it.
+
         The leader may lack a change of the membership that is in force here, if a majority of the disks lost their
         data. Then this server vetoes if its history contains the change; otherwise it takes the leader's membership.
 
@@ -340,7 +344,7 @@ class LearnerSynchronization(LearnerPhase):
         self._membership = ensemble
         if lacks_membership:
             log_state.drop_membership(ensemble)
-        if counter_of(ensemble.version):
+        if counter_of(ensemble.version) and not self._brings_undecided(ensemble.version):
             log_state.activate(ensemble)
         self._install()
         log_state.current = message.epoch
@@ -349,6 +353,15 @@ class LearnerSynchronization(LearnerPhase):
         self._acked = log_state.history.last
         self._adoption = log_state.save_epochs()
         self.receiving = False
+
+    def _brings_undecided(self, version: Zxid) -> bool:
+        """Return whether the history contains the change of this version, which the leader may not have decided yet."""
+        log_state = self._log_state
+        if log_state.settings.open_before_new_leader:
+            return False
+        keeps_history = self._received is None or self._common_after_snapshot() is not None
+        changes = [config.version for config in log_state.history.configs] if keeps_history else []
+        return version in changes or any(batch.first == version for batch in self._behind_snapshot)
 
     def _is_lacking(self, version: Zxid, leaders: Ensemble) -> bool:
         """Return whether the leader's history lacks the membership of this version."""

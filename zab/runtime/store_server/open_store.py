@@ -16,6 +16,7 @@ from zab.core.argument_names import check_names
 from zab.core.ensemble import Ensemble
 from zab.core.errors import ConfigError
 from zab.core.ready import Settings
+from zab.core.zxid import Zxid
 from zab.host.clocks import check_clock_waits
 from zab.net.network import LinkTls, Network
 from zab.runtime.block_nursery import block_nursery, sole_error
@@ -27,13 +28,12 @@ from zab.runtime.store_server.server_runtime import ServerRuntime
 from zab.runtime.store_server.store_machine import StoreMachine
 from zab.runtime.store_server.store_server import StoreServer
 from zab.runtime.store_server.tls_acceptor import TlsAcceptor
-from zab.service.config_node import check_request
+from zab.service.config_node import check_request, text_of
 from zab.service.forwarding.proposal_queue import txn_bytes_max_of
 from zab.service.limits import Limits
 from zab.service.zookeeper_peers import ZookeeperPeers
 from zab.storage.disk import Disk
 from zab.storage.storage import StorageSettings
-from zab.store.error_codes import ErrorCode, RequestFailed
 from zab.store.operations import Fields
 from zab.store.store_settings import DEFAULT_SETTINGS, StoreSettings
 
@@ -81,10 +81,9 @@ def make_server(
     )
     among_zookeepers = options.get("zookeeper") is not None
 
-    def check_change(fields: Fields) -> None:
-        if among_zookeepers:
-            raise RequestFailed(ErrorCode.UNIMPLEMENTED)  # its transaction would need the header of the request
-        check_request(fields, member.status(), client_ports)
+    def check_change(fields: Fields, zxid: int) -> bytes | None:
+        new = check_request(fields, member.status(), client_ports)
+        return text_of(evolve(new, version=Zxid(zxid))) if among_zookeepers else None
 
     machine = StoreMachine(
         evolve(store, access=access, checkpoints=store.checkpoints and not among_zookeepers),

@@ -17,7 +17,8 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from zab.core.errors import NotLeader, Overloaded, Refused
+from zab.core.ensemble import Ensemble
+from zab.core.errors import ConfigError, NotLeader, Overloaded, Refused
 from zab.core.zxid import Epoch, Millis, Zxid, epoch_of, make, show
 from zab.service.forwarding.leadership import LearnerLink
 from zab.service.limits import Limits
@@ -83,6 +84,15 @@ class Proposer(Protocol):
     @property
     def committed(self) -> Zxid: ...
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid: ...
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis, attached: bytes = ...) -> Zxid: ...
+
+
+@frozen
+class SealedChange:
+    """A transaction that is a change of the membership. `attached` is its payload, for the machine."""
+
+    ensemble: Ensemble
+    attached: bytes
 
 
 class Seal(Protocol):
@@ -91,8 +101,12 @@ class Seal(Protocol):
     A request that fails has to become a transaction then: there is no other reply.
     """
 
-    def payload(self, zxid: Zxid, txn: bytes) -> bytes:
+    def payload(self, zxid: Zxid, txn: bytes) -> bytes | SealedChange:
         """Return the payload of a transaction."""
+        ...
+
+    def refused(self, zxid: Zxid, change: SealedChange, error: ConfigError) -> bytes:
+        """Return the payload of the transaction that takes the place of a change which the consensus refuses."""
         ...
 
     def failed(self, request: bytes, now_ms: int) -> bytes:
@@ -157,6 +171,8 @@ class ProposalQueue:
         """The number of requests in `_batches` that are not handled, by link; without this member's own."""
         self._prepared: list[bytes] = []
         """Prepared transactions with their tags, not proposed yet. Their zxids follow the node's last zxid."""
+        self._change: SealedChange | None = None
+        """A prepared change of the membership, to be proposed after `_prepared`. No request is prepared meanwhile."""
         self._outstanding: deque[tuple[Zxid, bytes]] = deque()
         """Prepared transactions that are not applied yet. Empty if `_passes`, or if there is a `_prepare_at`."""
 
@@ -177,6 +193,7 @@ class ProposalQueue:
         self._started = 0
         self._held.clear()
         self._prepared.clear()
+        self._change = None
         self._outstanding.clear()
         self.refusals.clear()
 
@@ -186,12 +203,12 @@ class ProposalQueue:
 
     @property
     def busy(self) -> bool:
-        return bool(self._batches or self._prepared)
+        return bool(self._batches or self.promised)
 
     @property
     def promised(self) -> bool:
         """True if prepared transactions, whose zxids are fixed, still wait for room in the node."""
-        return bool(self._prepared)
+        return bool(self._prepared) or self._change is not None
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -236,16 +253,19 @@ class ProposalQueue:
         New requests wait while they are fewer than the transactions in flight, which are proposed and not committed.
         The reason: a batch costs every server as much as fifty requests. With none in flight, no request waits.
         """
-        if self._epoch is None or (not self._prepared and self._queued() < node.last - node.committed):
+        if self._epoch is None or (not self.promised and self._queued() < node.last - node.committed):
             return
         try:
-            while self._prepared or self._batches:
+            while self.promised or self._batches:
                 if not self._prepared:
+                    if self._change is not None:
+                        self._propose_change(node, now)
+                        continue
                     if self.cut:
                         return
                     self._prepare(node, now_ms)
                     if not self._prepared:
-                        continue  # all were refused
+                        continue  # all were refused, or the first is a change
                 count = self._fitting()
                 node.propose(self._prepared[:count], now)
                 self.proposed += count
@@ -255,6 +275,23 @@ class ProposalQueue:
             pass  # the prepared transactions wait for commits, which cause the next turn
         except NotLeader:
             self.close()
+
+    def _propose_change(self, node: Proposer, now: Millis) -> None:
+        change, self._change = self._change, None
+        assert change is not None
+        assert self._seal is not None
+        try:
+            node.reconfigure(change.ensemble, None, now, change.attached)
+        except ConfigError as error:
+            self._prepared.append(self._seal.refused(self._next_zxid(node), change, error))
+            return
+        self.proposed += 1
+        self.batches += 1
+
+    def _next_zxid(self, node: Proposer) -> Zxid:
+        epoch, last = self._epoch, node.last
+        assert epoch is not None
+        return Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
 
     def _queued(self) -> int:
         return sum([len(batch.requests) for batch in self._batches]) - self._started
@@ -278,18 +315,19 @@ class ProposalQueue:
 
         The zxid of each transaction is known in advance, because nothing else is proposed in between. A request whose
         preparation fails, or whose transaction does not fit into a frame, is refused; the leader continues. Stop early
-        after `PREPARE_S`, so that other tasks run.
+        after `PREPARE_S`, so that other tasks run, and after a change of the membership.
         """
         limits, batches, prepared, outstanding = self._limits, self._batches, self._prepared, self._outstanding
         passes, prepare, prepare_at = self._passes, self._machine.prepare, self._prepare_at
         epoch, txn_bytes_max, seal = self._epoch, self._txn_bytes_max, self._seal
         assert epoch is not None
-        last = node.last
-        zxid = Zxid(last + 1) if epoch_of(last) == epoch else make(epoch, 1)
+        zxid = self._next_zxid(node)
         size = 0
         clock = self._watchdog.clock
         cut_at = self._cut_at
         while batches and len(prepared) < limits.batch_entries_max and size < limits.batch_bytes_max and not self.cut:
+            if self._change is not None:
+                break
             batch = batches[0]
             start = self._started
             stop = min(len(batch.requests), start + limits.batch_entries_max - len(prepared))
@@ -322,10 +360,14 @@ class ProposalQueue:
                     txn = seal.failed(request, now_ms)
                 if prepare_at is None and not passes:
                     outstanding.append((zxid, txn))
-                prepared.append(_pack_tag(origin, counter) + txn if seal is None else seal.payload(zxid, txn))
+                sealed = _pack_tag(origin, counter) + txn if seal is None else seal.payload(zxid, txn)
+                counter += 1
+                if isinstance(sealed, SealedChange):
+                    self._change = sealed
+                    break
+                prepared.append(sealed)
                 size += len(txn) + TAG_BYTES
                 zxid = Zxid(zxid + 1)
-                counter += 1
                 if size >= limits.batch_bytes_max or self.cut:
                     break
             done = counter - batch.first

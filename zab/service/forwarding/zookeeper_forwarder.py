@@ -31,7 +31,6 @@ from zab.store.operations import Op
 from zab.store.request_format import FOREIGN, HEAD, op_name, unpack_body
 from zab.store.transactions import HEAD as TXN_HEAD
 from zab.wire.apache.packet_bodies import (
-    ChangeRequested,
     LearnerRequest,
     RevalidateReply,
     RevalidateRequest,
@@ -82,7 +81,6 @@ class ZookeeperForwarder:
         self.handlers: Mapping[type[Any], Callable[[LearnerLink, Any], None]] = {
             RevalidateReply: self._on_revalidated,
             TreeDigests: self._on_digests,
-            ChangeRequested: self._on_change,
         }
         """type of a message of the leader -> its handler"""
         self._pending = pending
@@ -97,8 +95,6 @@ class ZookeeperForwarder:
         has no entry. Its transaction comes after that zxid. One before it may have the same number: a client that came
         from another server may count its requests from 1 again, and a request of then may not be applied here yet.
         """
-        self._changes: dict[Zxid, tuple[int, int]] = {}
-        """zxid -> session and number of the request of a change of the membership that is not applied yet"""
         self._revalidations: dict[int, deque[Revalidated]] = {}
         """session -> the callbacks of the revalidations without a reply, the oldest first"""
         self._asked = 0
@@ -127,7 +123,6 @@ class ZookeeperForwarder:
         self._leadership = None
         self._pending.end()
         self._open.clear()
-        self._changes.clear()
         lost = OutcomeUnknown(_LOST)
         self._pending.lose_sent(lost)
         self._end_revalidations(lost)
@@ -179,19 +174,6 @@ class ZookeeperForwarder:
         if self._digests is not None:
             self._digests.applied(zxid)
         _, session, cxid, _ = TXN_HEAD.unpack_from(payload, TAG_BYTES)
-        self._answer(zxid, session, cxid, result)
-
-    def changed(self, zxid: Zxid) -> None:
-        """Answer the request of the change of the membership that is applied now, if it is one of this server."""
-        who = self._changes.pop(zxid, None)
-        if who is not None:
-            self._answer(zxid, *who, (zxid, 0, None, None, ()))
-
-    def _on_change(self, link: LearnerLink, message: ChangeRequested) -> None:
-        if link is self.link and message.session in self._open:
-            self._changes[message.zxid] = message.session, message.cxid
-
-    def _answer(self, zxid: Zxid, session: int, cxid: int, result: object) -> None:
         sent = self._open.get(session)
         if sent is None or sent[0][0] != cxid or zxid <= sent[0][2]:
             return

@@ -9,14 +9,15 @@ pings.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from zab.core.errors import LocalProtocolError
+from zab.core.ensemble import Ensemble
+from zab.core.errors import ConfigError, LocalProtocolError, NewConfigNoQuorum, ReconfigInProgress
 from zab.core.messages import State
 from zab.core.node import Node
 from zab.core.zxid import Zxid
 from zab.service.forwarding.leadership import LearnerLink
-from zab.service.forwarding.proposal_queue import ForwardedBatch, ProposalQueue
+from zab.service.forwarding.proposal_queue import ForwardedBatch, ProposalQueue, SealedChange
 from zab.service.forwarding.zookeeper_forwarder import ZookeeperForwarder
 from zab.service.tree_digests import PredictedTree
 from zab.store import transactions
@@ -26,6 +27,7 @@ from zab.store.operations import Op
 from zab.store.request_format import FOREIGN, HEAD, INTERNAL, pack_body, pack_request
 from zab.wire.apache.packet_bodies import LearnerRequest, RevalidateReply, RevalidateRequest, SessionTouches
 from zab.wire.apache.proposals import ProposalEncoder, canonical
+from zab.wire.relay_messages import TAG_BYTES
 
 OnTouches: TypeAlias = Callable[[Iterable[tuple[int, int]]], None]
 """Called with sessions and their timeouts in ms."""
@@ -43,18 +45,37 @@ class ZookeeperSeal:
         self._encoder = encoder
         self._tree = tree
 
-    def payload(self, zxid: Zxid, txn: bytes) -> bytes:
+    def payload(self, zxid: Zxid, txn: bytes) -> bytes | SealedChange:
         if self._tree is not None:
             self._encoder.expect(zxid, self._tree.predicted_digest(zxid))
         try:
-            return canonical(zxid, txn)
+            payload = canonical(zxid, txn)
         except LocalProtocolError:
-            _, session, cxid, time = transactions.HEAD.unpack_from(txn)
-            return canonical(zxid, transactions.error(session, cxid, time, ErrorCode.UNIMPLEMENTED))
+            return _error_like(zxid, txn, ErrorCode.UNIMPLEMENTED)
+        if txn[0] == transactions.RECONFIG:
+            _, text, _ = transactions.decode(txn).body
+            return SealedChange(Ensemble.parse(text.decode()), payload)
+        return payload
+
+    def refused(self, zxid: Zxid, change: SealedChange, error: ConfigError) -> bytes:
+        code = next((code for kind, code in _REFUSALS.items() if isinstance(error, kind)), ErrorCode.BAD_ARGUMENTS)
+        return _error_like(zxid, change.attached[TAG_BYTES:], code)
 
     def failed(self, request: bytes, now_ms: int) -> bytes:
         _, session, cxid, *_ = HEAD.unpack_from(request)
         return transactions.error(session, cxid, now_ms, ErrorCode.SYSTEM_ERROR)
+
+
+def _error_like(zxid: Zxid, txn: bytes, code: ErrorCode) -> bytes:
+    """Return the payload of an error in place of a transaction."""
+    _, session, cxid, time = transactions.HEAD.unpack_from(txn)
+    return canonical(zxid, transactions.error(session, cxid, time, code))
+
+
+_REFUSALS: Final[Mapping[type[ConfigError], ErrorCode]] = {
+    ReconfigInProgress: ErrorCode.RECONFIG_IN_PROGRESS,
+    NewConfigNoQuorum: ErrorCode.NEW_CONFIG_NO_QUORUM,
+}
 
 
 class ZookeeperIntake:

@@ -13,8 +13,8 @@ Where the protocols differ, and what follows:
   history. That history is decided only when a quorum has adopted the epoch, and nothing tells these commits from
   others. So they are not passed on, but reach the core with `UpToDate`.
 - **Acknowledgements.** `Ack` covers everything up to its zxid, ACK one proposal, so each becomes an ACK for every
-  proposal that is not acknowledged yet. ACK of NEWLEADER covers only what was committed: the proposals before NEWLEADER
-  without a COMMIT are acknowledged one by one after it.
+  proposal that is not acknowledged yet. ACK of NEWLEADER covers only what was committed. The core acknowledges the
+  proposals before NEWLEADER without a COMMIT at UPTODATE, together with later ones.
 - **Pings** have no number. They are numbered here, and answered in order. The answer carries the sessions that clients
   have used (`touch`). None is answered before the acknowledgement of NEWLEADER, which the leader expects first.
 - **Barriers.** SYNC proves no leadership: it only says that everything committed when the request arrived has been
@@ -71,7 +71,6 @@ from zab.wire.apache import packet_bodies as bodies
 from zab.wire.apache.election_messages import decode_ensemble
 from zab.wire.apache.packet_bodies import (
     NO_ZXID,
-    ChangeRequested,
     LearnerInfo,
     LearnerRequest,
     RevalidateReply,
@@ -79,7 +78,7 @@ from zab.wire.apache.packet_bodies import (
     SessionTouches,
     TreeDigests,
 )
-from zab.wire.apache.proposals import decode_proposal, membership_of, payload_of
+from zab.wire.apache.proposals import batch_of, decode_proposal, payload_of
 from zab.wire.apache.quorum_packets import PACKET_BYTES_MAX, PacketReader, PacketType, QuorumPacket, encode_packet
 from zab.wire.apache.snapshot_stream import SnapshotStream
 from zab.wire.disk_txn import FileTxn
@@ -137,8 +136,6 @@ class LinkToLeader:
         """(zxid, version, digest): the digest that the leader's tree has after a transaction. The last ones; to be
         compared once the transaction is applied.
         """
-        self._changes: list[ChangeRequested] = []
-        """The changes of the membership in this `feed`, which have no header in our log."""
         self._me = me
         self._reconfig_enabled = reconfig_enabled
         self._reader = PacketReader(packet_bytes_max)
@@ -151,8 +148,6 @@ class LinkToLeader:
         """The end of this server's history, as it was in ACKEPOCH."""
         self._committed = NOTHING
         """Everything up to here is committed once the epoch is established. Only grows."""
-        self._adopted_last = NOTHING
-        """The last proposal before NEWLEADER."""
         self._unacknowledged: deque[Zxid] = deque()
         """The proposals that the leader waits for, in order: neither acknowledged, nor committed before NEWLEADER."""
         self._ping = 0
@@ -254,7 +249,7 @@ class LinkToLeader:
         zxid = bodies.zxid_of(packet)
         designated, data = bodies.decode_designated(packet)
         self._committed = max(self._committed, zxid)
-        batch = self._membership(decode_proposal(data, zxid))
+        batch = self._change(decode_proposal(data, zxid))
         # Before NEWLEADER the change is a part of the history, and NEWLEADER has the membership in force.
         history = self.phase is Phase.HISTORY
         self._emit(Propose(batch) if history else InformAndActivate(batch, designated))
@@ -279,7 +274,6 @@ class LinkToLeader:
         self._require(packet, Phase.HISTORY)
         epoch, ensemble = bodies.epoch_in(packet), decode_ensemble(packet.body())
         self._emit(NewLeader(epoch, ensemble))
-        self._adopted_last = self._unacknowledged[-1] if self._unacknowledged else NOTHING
         self.phase = Phase.ADOPTION
 
     def _on_up_to_date(self, packet: QuorumPacket) -> None:
@@ -329,12 +323,11 @@ class LinkToLeader:
         """Add a transaction to the batch that is being made. A change of the membership is a batch of its own."""
         txn = decode_proposal(data, zxid)
         if txn.kind == Op.RECONFIG:
-            batch = self._membership(txn)
+            batch = self._change(txn)
             self._emit(Inform(batch) if inform else Propose(batch))
             return
         payload = payload_of(txn)
-        if txn.digest is not None:
-            self.digests.append((zxid, *txn.digest))
+        self._note_digest(txn)
         gathered = self._gathered
         if (
             gathered is None
@@ -348,10 +341,13 @@ class LinkToLeader:
         gathered.payloads.append(payload)
         gathered.size += len(payload)
 
-    def _membership(self, txn: FileTxn) -> Batch:
-        batch = pack(Zxid(txn.zxid), [membership_of(txn)], config=True)
-        self._changes.append(ChangeRequested(Zxid(txn.zxid), txn.session, txn.cxid))
-        return batch
+    def _change(self, txn: FileTxn) -> Batch:
+        self._note_digest(txn)
+        return batch_of(txn)
+
+    def _note_digest(self, txn: FileTxn) -> None:
+        if txn.digest is not None:
+            self.digests.append((Zxid(txn.zxid), *txn.digest))
 
     def _flush_batch(self) -> None:
         gathered, self._gathered = self._gathered, None
@@ -376,12 +372,11 @@ class LinkToLeader:
         """Report with the next answer to a ping that a client has used its session."""
         self._touched[session] = timeout_ms
 
-    def take_notices(self) -> list[TreeDigests | ChangeRequested]:
-        """Remove and return the notices of the last `feed`: the `digests`, and the requests of membership changes."""
-        digests, changes = tuple(self.digests), self._changes
+    def take_digests(self) -> list[TreeDigests]:
+        """Remove and return the `digests` of the last `feed`, if it has brought any."""
+        digests = tuple(self.digests)
         self.digests.clear()
-        self._changes = []
-        return [TreeDigests(digests), *changes] if digests else [*changes]
+        return [TreeDigests(digests)] if digests else []
 
     def encode(self, message: object) -> bytes:
         """Return the packets of a message: none if the leader needs none.
@@ -431,8 +426,7 @@ class LinkToLeader:
 
     def _ack_new_leader(self, epoch: Epoch) -> bytes:
         self._adopted = True
-        ack = encode_packet(QuorumPacket(PacketType.ACK, make(epoch, 0)))
-        return ack + self._acks(self._adopted_last)
+        return encode_packet(QuorumPacket(PacketType.ACK, make(epoch, 0)))
 
     def _acks(self, zxid: Zxid) -> bytes:
         acks = []

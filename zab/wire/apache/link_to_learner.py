@@ -10,7 +10,9 @@ The counterpart of `link_to_leader`, where the differences of the protocols are 
   there, too. Decision 19 says what follows if the leader is lost before.
 - **One op.** A learner of ZooKeeper expects exactly one of DIFF, TRUNC and SNAP. The core may send TRUNC before a
   snapshot, so that the learner can veto; that one is left out. So is the second DIFF, which only brings a digest.
-- **Commits one by one**, each exactly once and in the order of the proposals. `Commit` covers all up to its zxid.
+- **Commits one by one**, each exactly once and in the order of the proposals. `Commit` covers all up to its zxid. None
+  is sent between NEWLEADER and UPTODATE: there a learner of ZooKeeper activates a change of the membership only if it
+  is the first open proposal.
 - **Pings keep their numbers.** A learner repeats the zxid of a PING and does nothing else with it. So the number of the
   ping travels in its place, and pongs prove leadership as among ourselves: barriers are as strong as ours.
 - **The first ACK** adopts the epoch. A second one with the same zxid answers UPTODATE and is dropped.
@@ -125,6 +127,8 @@ class LinkToLearner:
         """The proposals after NEWLEADER for which no COMMIT is sent yet, in order. Of an observer: its INFORMs."""
         self._holds_up_to_date = False
         """True while UPTODATE waits for `_history_end` to be committed."""
+        self._up_to_date = False
+        """True once UPTODATE is sent."""
         self._barrier = 0
         """The number of the last sync of the learner's clients."""
         self._asked: deque[tuple[int, int]] = deque()
@@ -303,13 +307,13 @@ class LinkToLearner:
         return cut + encode_packet(packet)
 
     def _commit(self, zxid: Zxid) -> bytes:
-        """Return a COMMIT for each open proposal up to `zxid`, and UPTODATE if it has waited for that."""
+        """Return UPTODATE if it has waited for `zxid`, then what is due for the open proposals up to it."""
         self._committed = max(self._committed, zxid)
-        packets = self._due()
+        packets = b""
         if self._holds_up_to_date and self._committed >= self._history_end:
-            self._holds_up_to_date = False
-            packets += encode_packet(QuorumPacket(PacketType.UP_TO_DATE, NO_ZXID))
-        return packets
+            self._holds_up_to_date, self._up_to_date = False, True
+            packets = encode_packet(QuorumPacket(PacketType.UP_TO_DATE, NO_ZXID))
+        return packets + self._due()
 
     def _due(self) -> bytes:
         """Return the commits and the replies to syncs that may be sent now.
@@ -326,7 +330,7 @@ class LinkToLearner:
                 self._syncs_done.popleft()
                 packets.append(encode_packet(QuorumPacket(PacketType.SYNC, SYNC_ZXID)))
                 continue
-            if not self._is_open(self._committed):
+            if not self._is_open(self._committed) or (self._epoch is not None and not self._up_to_date):
                 break
             if self._asked and self._asked[0] == self._open[0].request:
                 if sync_is_next:

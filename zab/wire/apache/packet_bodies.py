@@ -80,15 +80,6 @@ class TreeDigests:
     digests: tuple[tuple[Zxid, int, int], ...]
 
 
-@frozen
-class ChangeRequested:
-    """The session and the client's number of the request that the change of the membership at `zxid` carries out."""
-
-    zxid: Zxid
-    session: int
-    cxid: int
-
-
 SessionMessage: TypeAlias = LearnerRequest | SessionTouches | RevalidateRequest | RevalidateReply
 
 

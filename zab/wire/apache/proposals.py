@@ -13,7 +13,8 @@ from ZooKeeper is *canonical*:
 - A multi that failed is the number of its operations, the failed one and its code, whatever else its record holds.
 - A new session has no server, because the leader alone knows where a session is.
 - An empty or null ACL is the open one.
-- A change of the membership is a batch of its own, with the text of the membership and nothing of its header.
+- A change of the membership is a batch of its own: the text of the membership for the consensus, as ours would write
+  it, with the transaction attached, which the store applies. So its header and its text are those of the leader.
 
 Every other kind has an equal with all its fields: creates of all kinds, deletes, sets of data and of ACLs, checks in a
 multi, errors, and the ends of sessions with the list of their nodes.
@@ -29,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from zab.core.batch import Batch, pack
+from zab.core.batch import Batch, change_payload, pack, parts_of_change
 from zab.core.errors import DamagedError, LocalProtocolError, WireError
 from zab.core.zxid import NOTHING, Zxid
 from zab.store import transactions
@@ -66,7 +67,7 @@ def decode_proposal(data: bytes, zxid: Zxid) -> FileTxn:
 
 
 def payload_of(txn: FileTxn) -> bytes:
-    """Return the canonical payload of a transaction that is no change of the membership, or raise `WireError`."""
+    """Return the canonical payload of a transaction, or raise `WireError`. That of a change is attached to it."""
     for kind, fields in txn.fields if txn.kind == Op.MULTI else ((txn.kind, txn.fields),):
         if kind in CREATES and _cversion(kind, fields) == _NO_PARENT_CVERSION:
             raise WireError(f"transaction {txn.zxid:#x} creates a node without the cversion of the parent")
@@ -80,19 +81,21 @@ def _cversion(kind: int, fields: Fields) -> object:
     return fields[4 if kind in (Op.CREATE, Op.CREATE2) else 3]
 
 
-def membership_of(txn: FileTxn) -> bytes:
-    """Return the payload of a change of the membership: its text, as ours would write it. Or raise `WireError`."""
+def _change_of(txn: FileTxn) -> bytes:
+    """Return the canonical payload of a change of the membership, or raise `WireError`."""
     path, data, _ = txn.fields
     ensemble = decode_ensemble(data or b"")
     if path != CONFIG or ensemble.version != txn.zxid:
         raise WireError(f"reconfiguration {txn.zxid:#x} sets {path!r:.100} to version {ensemble.version:#x}")
-    return ensemble.text().encode()
+    # A change without a header was made while the ensemble spoke our own protocol, and has nothing attached.
+    has_header = txn.session or txn.cxid or txn.time_ms
+    return change_payload(ensemble.text(), payload_of(txn) if has_header else b"")
 
 
 def batch_of(txn: FileTxn) -> Batch:
     """Return the batch of one transaction, or raise `WireError`."""
     if txn.kind == Op.RECONFIG:
-        return pack(Zxid(txn.zxid), [membership_of(txn)], config=True)
+        return pack(Zxid(txn.zxid), [_change_of(txn)], config=True)
     return pack(Zxid(txn.zxid), [payload_of(txn)])
 
 
@@ -103,9 +106,12 @@ def txns_of(batch: Batch) -> Iterator[FileTxn]:
     """Yield the transactions of a batch. Raise `LocalProtocolError` for one that ZooKeeper does not have."""
     for zxid, payload in zip(batch.zxids, batch.payloads(), strict=True):
         if batch.config:
-            yield FileTxn(0, 0, zxid, 0, Op.RECONFIG, (CONFIG, payload, -1))
-        else:
-            yield file_txn(zxid, payload[TAG_BYTES:])
+            text, attached = parts_of_change(payload)
+            if not attached:
+                yield FileTxn(0, 0, zxid, 0, Op.RECONFIG, (CONFIG, text.encode(), -1))
+                continue
+            payload = attached
+        yield file_txn(zxid, payload[TAG_BYTES:])
 
 
 class ProposalEncoder:

@@ -74,10 +74,10 @@ class ReportingNode(Node):
         judge.broadcasts(self.me, self.epoch)
         return first
 
-    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis) -> Zxid:
+    def reconfigure(self, ensemble: Ensemble, expect: Zxid | None, now: Millis, attached: bytes = b"") -> Zxid:
         if not self.server.world.nemesis.can_spare(None, ensemble):
             raise NewConfigNoQuorum("the servers with whole disks must be a quorum of every membership")
-        return super().reconfigure(ensemble, expect, now)
+        return super().reconfigure(ensemble, expect, now, attached)
 
     def barrier(self, token: int, now: Millis) -> None:
         server = self.server
@@ -159,7 +159,7 @@ class StoreServer(Server):
     def empty_machine(self) -> Machine:
         return Machine(self._check_reconfiguration)
 
-    def _check_reconfiguration(self, fields: Fields) -> None:
+    def _check_reconfiguration(self, fields: Fields, zxid: int) -> None:
         node = self.node
         status = MembershipState(self.id, node.ensemble, node.pending, node.synced)
         check_request(fields, status, self.client_port.settings)
