@@ -135,6 +135,10 @@ class ProgramLiveness:
 
 
 class ProgramWorld(World):
+    nemesis: ProgramNemesis
+    nemesis_type = ProgramNemesis
+    workload_type = Workload
+    liveness_type = ProgramLiveness
     processes: list[NodeProcess]
     """The nodes, indexed by number. Index 0 is a placeholder."""
 
@@ -154,20 +158,11 @@ class ProgramWorld(World):
         self._last_us = 0
         self._turns = TurnCounter(self._spins)
         super().__init__(evolve(script, knobs=KNOBS, machine="store"), trace=trace, checkers=())
-        same: Any = self
-        self.nemesis: ProgramNemesis = ProgramNemesis(same)
         self.call_recorder = CallRecorder(self)
         self.processes = [NodeProcess(self, number) for number in range(script.nodes + 1)]
 
     def life(self, server: Server) -> StoreLife:
         return StoreLife(server, self._prepared)
-
-    def make_workload(self) -> Workload:
-        same: Any = self
-        return Workload(same)
-
-    def make_liveness(self) -> Any:
-        return ProgramLiveness(self)
 
     # -- for nodes -------------------------------------------------------------------------------------
 

@@ -6,21 +6,21 @@ protocols below state what `Common` needs of them, so that no module imports one
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from heapq import heappush
-from itertools import count
 from random import Random
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from attrs import evolve
 
 from harness.availability import Availability
-from harness.checkers import Checker, Judge, OracleState, Violation
+from harness.checkers import ALL, Checker, Judge, OracleState, Violation
 from harness.checkers.disturbances import DropsHaveACause, VotesBeginWithTheCandidate
 from harness.checkers.service import NoCrash
 from harness.exceptions import described, first_of
-from harness.faults import Fault, Knobs, Op, Script, Write
+from harness.faults import JOINING, Fault, Knobs, Op, Reconfigure, Script, Write
 from harness.history import History
 from harness.members import member, with_server
 from harness.oracle import Oracle, timeline
@@ -176,10 +176,16 @@ class Common(ABC, Generic[S]):
     nemesis: FaultPort
     workload: WorkloadPort
     liveness: LivenessPort
+    server_type: ClassVar[Any]
+    nemesis_type: ClassVar[Any]
+    workload_type: ClassVar[Any]
+    liveness_type: ClassVar[Any]
     has_quiet_stage: ClassVar[bool] = False
     """True if the world may heal only a quorum at first when the faults end: see `harness.worlds.cores.quiet_stage`."""
 
-    def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
+    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
+        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
+        count = max([script.servers, *joining])
         self.script = script
         self.trace = Trace() if trace else None
         self.settings = settings_of(script.knobs)
@@ -188,7 +194,7 @@ class Common(ABC, Generic[S]):
         self.messages = 0
         self.counts: dict[str, int] = {}
         self.founders = founders_of(script)
-        self.ghost = OracleState(self.founders, servers)
+        self.ghost = OracleState(self.founders, count)
         self.availability = Availability(self.ghost, lambda: self.now)
         self._probes = Probes(self.ghost)
         self._oracle = Oracle(self.ghost, timeline(script), lambda: self.now)
@@ -205,7 +211,20 @@ class Common(ABC, Generic[S]):
         self.unknown = ""
         """The reason why the run was given up; empty if it was not."""
         self.heap: list[tuple[int, int, Callable[[Any, Any], None], Any, Any]] = []
-        self.serial = count(1).__next__
+        self.serial = itertools.count(1).__next__
+        self.servers = [
+            self.server_type(self, ServerId(sid), self.founders, str(script.seed)) for sid in range(count + 1)
+        ]
+        for server in self.servers[1 : script.servers + 1]:
+            server.founded = True
+        self._open_network()
+        self.nemesis = self.nemesis_type(self)
+        self.workload = self.workload_type(self)
+        self.liveness = self.liveness_type(self)
+
+    @abstractmethod
+    def _open_network(self) -> None:
+        """Make the network between the servers."""
 
     # -- time ------------------------------------------------------------------------------------------
 

@@ -186,6 +186,10 @@ class RecordingProtocol(ClientProtocol):
                 )
         super()._on_special(xid, zxid, error_code, body)
 
+    @property
+    def watch_manager(self) -> WatchManager:
+        return self._watches
+
     def watches(self) -> tuple[tuple[str, str], ...] | None:
         """Return the watches that the session sets again when it reconnects; None means all watches of the history."""
         return None
@@ -229,10 +233,6 @@ class RecordedSession(RemoteSession):
     def expired(self, why: str) -> None:
         super().expired(why)
         self.protocol.ended("closed" if self.protocol.close_sent else "expired")
-
-    @property
-    def watch_manager(self) -> WatchManager:
-        return self._watch_manager
 
     @property
     def connected(self) -> bool:

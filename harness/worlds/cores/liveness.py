@@ -19,7 +19,6 @@ from harness.faults import Write
 from harness.quorums import is_quorum
 from harness.worlds.cores.quiet_stage import QuietStage
 from harness.worlds.cores.server import Server
-from harness.worlds.cores.simulator import Simulator
 from zab.core.messages import State
 from zab.core.zxid import show
 
@@ -42,8 +41,8 @@ class Liveness:
     _before: Mapping[str, int]
     """The counters of the run at the last fault."""
 
-    def __init__(self, world: Simulator) -> None:
-        self.world: Any = world
+    def __init__(self, world: Any) -> None:
+        self.world = world
         self.invariant = INVARIANT
         """The invariant that is violated if the present stage does not end in time."""
         self._stage = Stage.QUORUM

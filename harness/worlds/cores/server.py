@@ -254,9 +254,6 @@ class Server:
         clock = self.clock
         return (self.world.now if clock.plain else clock.now_us()) // 1_000
 
-    def wall_ms(self) -> int:
-        return self.clock.wall_ms()
-
     def turn_clock(self, turn: Callable[[], None]) -> None:
         """Change the rate of the clock, and with it the time at which the deadline comes."""
         turn()

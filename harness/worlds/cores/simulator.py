@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 from harness.budgets import COMMITTED, MESSAGES, SYNCS
 from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
-from harness.faults import JOINING, Reconfigure, Script
+from harness.faults import Script
 from harness.outcome import Outcome
 from harness.watchdog import RunAway
 from harness.worlds.common import Budget, BudgetExceeded, Common, violation_of
@@ -27,39 +27,27 @@ from harness.worlds.cores.network import Network
 from harness.worlds.disks import Crashed, lose
 from zab.core.messages import State
 from zab.core.ready import Note
-from zab.core.zxid import ServerId
 
 EVENTS_MAX: Final = 300_000
 """The budget of a run. A run that exceeds it ends, and its verdict is unknown."""
 
 
 class Simulator(Common[Any]):
-    server_type: ClassVar[Any]
     network_type: ClassVar[Any] = Network
-    nemesis_type: ClassVar[Any]
-    workload_type: ClassVar[Any]
-    liveness_type: ClassVar[Any]
     network: Network
     now: int = 0
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        joining = [op.server for op in script.ops if isinstance(op, Reconfigure) and op.change in JOINING]
-        total = max([script.servers, *joining])
-        super().__init__(script, total, trace=trace, checkers=checkers)
+        super().__init__(script, trace=trace, checkers=checkers)
         timing = script.timing
         self.fsync_min = timing.fsync_us_min
         self.fsync_span = max(1, timing.fsync_us_max - timing.fsync_us_min)
         self.turn_max = timing.turn_us_max
-        seed = str(script.seed)
-        self.servers = [self.server_type(self, ServerId(sid), self.founders, seed) for sid in range(total + 1)]
-        for server in self.servers[1 : script.servers + 1]:
-            server.founded = True
-        self.network = self.network_type(self, timing, self.servers, seed)
-        self.nemesis = self.nemesis_type(self)
-        self.workload = self.workload_type(self)
-        self.liveness = self.liveness_type(self)
         self.act = self.nemesis.act
         self.acknowledged = self.workload.write_acknowledged
+
+    def _open_network(self) -> None:
+        self.network = self.network_type(self, self.script.timing, self.servers, str(self.script.seed))
 
     # -- the run ---------------------------------------------------------------------------------------
 

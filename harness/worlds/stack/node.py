@@ -7,7 +7,6 @@ from typing import Protocol
 
 from harness.worlds.disks import Crashed, judge_purge
 from harness.worlds.stack.checked_machine import DeliveryCheck
-from harness.worlds.stack.simulation import as_core
 from harness.worlds.stack.writer import TaskWriter, WritingProcess
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
@@ -132,20 +131,20 @@ class ReportingNode(Node):
     def _cut_at_fault(self, ready: Ready) -> Ready:
         """Cut the ready at the act at which a fault of this server is aimed, if it is among these acts."""
         world, server = self._world, self._server
-        nemesis, same = world.nemesis, as_core(server)
+        nemesis = world.nemesis
         sent = 0
         try:
             reached = self._quorum_reached()
             if reached is not None:
-                nemesis.act(same, "quorum", reached)
+                nemesis.act(server, "quorum", reached)
             for envelope in ready.send:
                 name = type(envelope.message).__name__
                 aimed = not isinstance(envelope.message, Notification)
                 if aimed:
-                    nemesis.act(same, "before sending", name)
+                    nemesis.act(server, "before sending", name)
                 sent += 1
                 if aimed:
-                    nemesis.act(same, "after sending", name)
+                    nemesis.act(server, "after sending", name)
         except Crashed as crash:
             # The messages before the act leave in the next turn of the driver's links. Then the server crashes.
             self._life.ends()

@@ -16,7 +16,7 @@ from harness.worlds.disks import SNAPSHOTS_KEPT, lose
 from harness.worlds.stack.checked_machine import CheckedMachine, DeliveryCheck, MachineState
 from harness.worlds.stack.node import ReportingNode
 from harness.worlds.stack.scheduler import OWNER
-from harness.worlds.stack.simulation import Simulation, as_core
+from harness.worlds.stack.simulation import Simulation
 from harness.worlds.stack.writer import DiskSpeed, TaskWriter
 from zab import Member
 from zab.core.ensemble import Ensemble
@@ -220,7 +220,7 @@ class Server:
         try:
             if isinstance(error, StorageError) and self.up:
                 world.disk_failed(self, error)
-            elif isinstance(error, StorageError) and world.nemesis.excuses(as_core(self)):
+            elif isinstance(error, StorageError) and world.nemesis.excuses(self):
                 world.push(world.now + 50_000, world.start, self, self.life)
             else:
                 world.report_failure(self, "runs", error)
@@ -228,7 +228,7 @@ class Server:
             world.violated(violation)
 
     def start(self) -> None:
-        self.world.nemesis.starts(as_core(self))
+        self.world.nemesis.starts(self)
         self._starting = True
         self._wakeup.ring()
 
@@ -276,7 +276,7 @@ class Server:
         self.up = self.paused = False
         self.world.freezer.thaw(self)
         self.life += 1
-        self.world.nemesis.power_fails(as_core(self), loss)
+        self.world.nemesis.power_fails(self, loss)
         unfinished = life.writer.crash() if life.writer is not None else []
         lose(self.disk, loss, self.random.randrange)
         self.world.network.crashed(life)

@@ -13,17 +13,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from heapq import heappop
 from math import inf
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import trio
 
-from harness.checkers import Checker, Violation
+from harness.checkers import ALL, Checker, Violation
 from harness.checkers.service import NoCrash
 from harness.exceptions import interrupts_bare
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.worlds.common import Budget, BudgetExceeded, Common, violation_of
-from harness.worlds.cores.server import Server as CoreServer
 from harness.worlds.disks import Crashed
 from harness.worlds.stack.checked_machine import RequestCheck
 from harness.worlds.stack.scheduler import TaskFreezer, ordered_by, virtual_clock
@@ -35,11 +34,6 @@ STEPS_MAX: Final = 300_000
 """The budget of turns and deliveries. The verdict on a run that needs more is unknown."""
 MISTAKES: Final = ("client_failed",)
 """The events that a server logs when its own code fails while it handles a client."""
-
-
-def as_core(server: Any) -> CoreServer:
-    """Pass a server to code for the simulator of cores, which uses only attributes that servers here have, too."""
-    return cast(CoreServer, server)
 
 
 class LogHandler(logging.Handler):
@@ -70,16 +64,18 @@ def redirected_log(name: str, level: int, emit: Callable[[logging.LogRecord], No
 class Simulation(Common[Any]):
     """A run on virtual time. Subclasses create the servers."""
 
-    def __init__(self, script: Script, servers: int, *, trace: bool, checkers: Sequence[type[Checker]]) -> None:
-        super().__init__(script, servers, trace=trace, checkers=checkers)
+    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
+        super().__init__(script, trace=trace, checkers=checkers)
         self.request_check = RequestCheck()
-        self.network = MemoryNetwork(self, script.timing, servers, str(script.seed))
         self.freezer = TaskFreezer()
         self._budget = Budget(STEPS_MAX)
         self._wakeup = Wakeup()
         self._scope = trio.CancelScope()
         self._nursery: trio.Nursery
         self._ended_at = 0
+
+    def _open_network(self) -> None:
+        self.network = MemoryNetwork(self, self.script.timing, len(self.servers) - 1, str(self.script.seed))
 
     # -- reports of servers ----------------------------------------------------------------------------
 
@@ -93,7 +89,7 @@ class Simulation(Common[Any]):
     def request_done(self, server: Any, request: bytes, result: object, error: Exception | None) -> None:
         """Report the outcome of a request at the server that submitted it."""
         if error is None and isinstance(result, int):
-            self.workload.write_acknowledged(as_core(server), Zxid(result))
+            self.workload.write_acknowledged(server, Zxid(result))
 
     # -- time ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import trio
 
 from harness.worlds.disks import Crashed
-from harness.worlds.stack.simulation import Simulation, as_core
+from harness.worlds.stack.simulation import Simulation
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, Truncate, Write
 from zab.core.zxid import ServerId, Ticket, Zxid
@@ -149,11 +149,11 @@ class TaskWriter(Writer):
         world = server.world
         for number, write in enumerate(writes):
             name = type(write).__name__
-            world.nemesis.act(as_core(server), "before writing", name)
+            world.nemesis.act(server, "before writing", name)
             self._perform([write], size)
             self._report_durable([write])
             self._writing = writes[number + 1 :]
-            world.nemesis.act(as_core(server), "after writing", name)
+            world.nemesis.act(server, "after writing", name)
 
     def finish(self) -> None:
         """Perform all waiting writes, as the thread does when its member ends in good order. Report nothing."""

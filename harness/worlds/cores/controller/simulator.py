@@ -34,6 +34,10 @@ class ControllerSimulator(StoreSimulator):
         for broker in self.brokers.values():
             self.push(50_000 + int(broker.random.random() * 100_000), self._start_broker, broker, None)
 
+    def _heal(self, _: object, __: object) -> None:
+        self.strikes.disarm()
+        super()._heal(_, __)
+
     @staticmethod
     def _start_broker(broker: Any, _: None) -> None:
         broker.start()

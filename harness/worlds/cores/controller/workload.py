@@ -129,6 +129,12 @@ class ControllerWorkload(StoreWorkload):
             broker.die()
             self.world.start_later(broker, op.down_ms)
 
+    def _blackout(self, op: faults.Blackout) -> None:
+        self._hit(op)
+        for broker in self.world.brokers.values():
+            broker.lose_power(op.loss)
+            self.world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
+
     def _bounce(self, op: faults.BounceBroker) -> None:
         if (broker := self._target(op)) is not None:
             broker.end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from harness.checkers.controller.settled import Data, apart
 from harness.worlds.controller.settled import ROUNDS_MS, end_broker_faults, unsettled
 from harness.worlds.cores.controller.broker import Broker
 from harness.worlds.cores.controller.simulator import ControllerSimulator
@@ -16,13 +17,12 @@ from harness.worlds.cores.store.world import StoreWorld
 
 
 class ControllerLiveness(StoreLiveness):
-    def __init__(self, world: ControllerSimulator) -> None:
+    def __init__(self, world: Any) -> None:
         super().__init__(world)
         self.bound_ms += ROUNDS_MS + 4 * world.session_ms
 
     def begin(self) -> None:
-        self.world.strikes.disarm()
-        end_broker_faults(self.world.brokers.values(), self.world.start_later)
+        end_broker_faults(self.world)
         super().begin()
 
     def _unequal(self, leader: Server) -> str | None:
@@ -36,9 +36,12 @@ class ControllerLiveness(StoreLiveness):
 
     def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return an invariant that does not hold yet, and the reason; None if all hold."""
-        world = self.world
-        replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
-        return unsettled(nodes, replicas, world.script.brokers)
+        return unsettled(nodes, self._apart)
+
+    def _apart(self, data: Data, versions: Mapping[str, int]) -> str | None:
+        """Return how a broker differs from the nodes of the store; None if all agree."""
+        replicas = {broker.id: broker.replicas for broker in self.world.brokers.values() if broker.up}
+        return apart(data, versions, replicas, self.world.script.brokers)
 
 
 class ControllerWorld(ControllerSimulator, StoreWorld):

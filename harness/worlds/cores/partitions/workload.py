@@ -113,12 +113,6 @@ class PartitionsWorkload(ControllerWorkload):
         self.world.counted(f"crash {kind}")
         return Crashed(broker, op.loss, op.down_ms)
 
-    def _blackout(self, op: faults.Blackout) -> None:
-        self._hit(op)
-        for broker in self.world.brokers.values():
-            broker.lose_power(op.loss)
-            self.world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
-
     def _wipe(self, op: faults.WipeBroker) -> None:
         if (broker := self._target(op)) is not None:
             broker.lose_disk()
@@ -171,6 +165,9 @@ class PartitionsWorkload(ControllerWorkload):
         add(by)
         self._undo(for_ms, partial(add, -by))
 
+    def _ignore(self, _: faults.Replication) -> None:
+        """Do nothing: the simulator has set up its brokers with it."""
+
     def _slow_store(self, op: faults.SlowStore) -> None:
         broker = self._target(op)
         if broker is None or broker.client is None:
@@ -192,7 +189,7 @@ class PartitionsWorkload(ControllerWorkload):
         faults.DeleteRecords: _delete_records,
         faults.AllowUnclean: _allow,
         faults.LosePower: _lose_power,
-        faults.Blackout: _blackout,
+        faults.Blackout: ControllerWorkload._blackout,
         faults.WipeBroker: _wipe,
         faults.BreakDisk: _break_disk,
         faults.CutBroker: _cut,
@@ -200,7 +197,7 @@ class PartitionsWorkload(ControllerWorkload):
         faults.SlowBroker: _slow,
         faults.SlowStore: _slow_store,
         faults.ThrottleReplica: _throttle,
-        faults.Replication: lambda _, __: None,  # the simulator has set up its brokers with it
+        faults.Replication: _ignore,
     }
 
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final
 from harness.checkers.controller.settled import Data
 from harness.checkers.partitions.settled import apart, unequal
 from harness.checkers.partitions.stability import ENDS
-from harness.worlds.controller.settled import unsettled_by
 from harness.worlds.cores.controller.world import ControllerLiveness, ControllerWorld
 from harness.worlds.cores.partitions.broker import PartitionBroker
 from harness.worlds.cores.partitions.simulator import PartitionsSimulator
@@ -29,7 +28,7 @@ class PartitionsLiveness(ControllerLiveness):
         super().begin()
 
     def _unsettled(self, nodes: Mapping[str, Any]) -> tuple[str, str] | None:
-        found = unsettled_by(nodes, self._apart)
+        found = super()._unsettled(nodes)
         if found is None and (what := self.world.checkers.stability.unsettled()) is not None:
             found = ENDS, what
         return found

@@ -55,10 +55,6 @@ class SimulatedProtocol(RecordingProtocol):
         super().__init__(client, client, WatchManager(), client.settings, TIMEOUT_MS)
 
     @property
-    def watch_manager(self) -> WatchManager:
-        return self._watches
-
-    @property
     def open_calls(self) -> int:
         """Return the number of calls that are not answered or not sent."""
         return len(self._in_flight) + len(self._queue)

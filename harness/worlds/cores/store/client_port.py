@@ -94,7 +94,7 @@ class SimulatedClientPort:
             self,
             Unwatched(),
             clock_ms=lambda: server.now_ms,
-            wall_ms=server.wall_ms,
+            wall_ms=server.clock.wall_ms,
             cut_off_since=lambda: server.node.cut_off_since,
             random_bytes=chance.randbytes,
             chance=lambda: 1.0,

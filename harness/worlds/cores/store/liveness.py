@@ -96,10 +96,10 @@ class Reader(Client):
 
 
 class StoreLiveness(Liveness):
-    def __init__(self, world: StoreSimulator) -> None:
+    def __init__(self, world: Any) -> None:
         super().__init__(world)
-        self._clients: dict[int, Client] = world.workload.clients
-        self._reader: Reader | None = None
+        self._clients: dict[int, Any] = world.workload.clients
+        self._reader: Any = None
         self._lists = has_lists(world.script.ops)
         self.bound_ms += CLIENT_ROUNDS * world.settings.tick_ms * TICKS_MAX
         timing = world.script.timing
@@ -120,12 +120,18 @@ class StoreLiveness(Liveness):
     def _unwritten(self) -> str | None:
         """Start the last reader, and wait for it. The creation of its session is the new write."""
         for client in self._clients.values():
-            if not client.settled:
-                return client.state
+            if not self._is_settled(client):
+                return str(client.state)
         if self._reader is None:
             number = max(self._clients, default=0) + 1
-            self._clients[number] = self._reader = Reader(self.world, number)
+            self._clients[number] = self._reader = self._new_reader(number)
         return None if self._reader.done else "the last reader has not read all nodes"
+
+    def _is_settled(self, client: Any) -> bool:
+        return bool(client.settled)
+
+    def _new_reader(self, number: int) -> Any:
+        return Reader(self.world, number)
 
     def _unequal(self, leader: Server) -> str | None:
         missing = super()._unequal(leader)
@@ -135,30 +141,35 @@ class StoreLiveness(Liveness):
         for client in self._clients.values():
             if client.connected and (missed := self._unwatched(client)):
                 return f"client {client.id} watches {missed}, but its server has no such watches"
-        alive = {client.session for client in self._clients.values()}
-        abandoned = [
-            session for session in world.servers[leader.id].machine.store.sessions.table if session not in alive
-        ]
-        if abandoned:
-            return f"session {abandoned[0]:#x} does not end, although its client has left it"
-        still = left_over(world.servers[leader.id].machine.store.tree.nodes, leader.wall_ms())
+        machine: Any = leader.machine
+        still = self._abandoned(machine) or left_over(machine.store.tree.nodes, leader.clock.wall_ms())
         if still is not None:
             return still
         exactly_once(world.ghost)
         timely(world.ghost)
-        moved(world.ghost, world.moved_replies)
-        correct_timeouts(world.ghost, world.client_events)
-        for server in world.servers[1:]:
-            if server.up:
-                owned(server.id, server.machine)
-                if server.id in leader.node.ensemble.by_id:  # a server that was removed may lack the last changes
-                    configured(server.id, server.machine, server.node.ensemble)
-                self._judge_counts(server)
-        zxid = leader.machine.zxid
-        alike = [(each.id, each.machine) for each in world.servers[1:] if each.up and each.machine.zxid == zxid]
+        self._judge_replies()
+        for server in world.running():
+            owned(server.id, server.machine)
+            self._judge_port(server, leader)
+        alike = [(each.id, each.machine) for each in world.running() if each.machine.zxid == machine.zxid]
         same_lists(alike)
         same_counts(alike)
         return None
+
+    def _abandoned(self, machine: Any) -> str | None:
+        """Return a session that its client has left, and that does not end."""
+        alive = {client.session for client in self._clients.values()}
+        abandoned = [session for session in machine.store.sessions.table if session not in alive]
+        return f"session {abandoned[0]:#x} does not end, although its client has left it" if abandoned else None
+
+    def _judge_replies(self) -> None:
+        moved(self.world.ghost, self.world.moved_replies)
+        correct_timeouts(self.world.ghost, self.world.client_events)
+
+    def _judge_port(self, server: Any, leader: Server) -> None:
+        if server.id in leader.node.ensemble.by_id:  # a server that was removed may lack the last changes
+            configured(server.id, server.machine, server.node.ensemble)
+        self._judge_counts(server)
 
     @staticmethod
     def _judge_counts(server: StoreServer) -> None:
@@ -178,10 +189,14 @@ class StoreLiveness(Liveness):
                 f"server {server.id} counts {totals.large_bytes} bytes of large requests, but has no queued request",
             )
 
-    def _unwatched(self, client: Client) -> list[str]:
+    def _sessions(self, server: Any) -> Any:
+        """Return the sessions of the client port of a server."""
+        return server.client_port.clients.sessions
+
+    def _unwatched(self, client: Any) -> list[str]:
         """Return the watches that the client has and its server does not."""
         server = self.world.servers[client.server]
-        connection: Any = server.client_port.clients.sessions.attached.get(client.session) if server.up else None
+        connection = self._sessions(server).attached.get(client.protocol.granted.id) if server.up else None
         watches = server.machine.store.watches
         return [
             f"{path} ({kind.name.lower()})"

@@ -181,7 +181,7 @@ class StoreServer(Server):
             # A batch with more entries than an epoch has zxids would end the leadership of every leader in turn.
             evolve(LIMITS, batch_entries_max=min(LIMITS.batch_entries_max, self.knobs.counter_max)),
             self._log,
-            self.wall_ms,
+            self.clock.wall_ms,
             on_leader_message=lambda body: self.client_port.clients.reported(body),
         )
         self.client_port = SimulatedClientPort(self.world, self, self.requests, self.machine.store)

@@ -61,21 +61,26 @@ class StoreSimulator(Simulator):
         return History(tuple(self.client_events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
-        """Judge the history of the clients, unless the run has ended with a violation other than of liveness.
+        wait_ms = self.script.knobs.wait_ms if self._clocks_agree else None
+        return with_clients_judged(super().outcome(), self.prepared, early=self._clocks_agree, wait_ms=wait_ms)
 
-        A client without progress may be a symptom only, so a violation in the history is reported before it.
-        """
-        outcome = super().outcome()
-        if outcome.invariant not in (None, INVARIANT):
-            return outcome
-        assert outcome.history is not None, "a run of the store has a history"
-        case = Case.of(outcome.history)
-        verdict = check_invariants(case)
-        if verdict.valid:
-            early = ended_early(case.history) if self._clocks_agree else ()
-            late = refusals.throttled(case, self.script.knobs.wait_ms) if self._clocks_agree else ()
-            verdict = evolve(verdict, broken=(*quotas.check(case, self.prepared), *late, *early))
-        return with_cause(outcome, verdict)
+
+def with_clients_judged(outcome: Outcome, prepared: dict[int, int], *, early: bool, wait_ms: int | None) -> Outcome:
+    """Judge the history of the clients, unless the run has ended with a violation other than of liveness.
+
+    A client without progress may be a symptom only, so a violation in the history is reported before it. `early`: also
+    judge the ends of sessions by the clocks of clients; `wait_ms`: also judge refusals of requests that have waited.
+    """
+    if outcome.invariant not in (None, INVARIANT):
+        return outcome
+    assert outcome.history is not None, "a run of the store has a history"
+    case = Case.of(outcome.history)
+    verdict = check_invariants(case)
+    if verdict.valid:
+        late = () if wait_ms is None else refusals.throttled(case, wait_ms)
+        ends = ended_early(case.history) if early else ()
+        verdict = evolve(verdict, broken=(*quotas.check(case, prepared), *late, *ends))
+    return with_cause(outcome, verdict)
 
 
 def with_cause(outcome: Outcome, kept: InvariantVerdict) -> Outcome:

@@ -20,16 +20,18 @@ class StoreWorkload(Workload):
     clients_reconfigure = True
     """True if a client of the store requests some of the membership changes."""
 
-    def __init__(self, world: StoreSimulator) -> None:
+    def __init__(self, world: Any) -> None:
         super().__init__(world)
-        self.clients: dict[int, Client] = {}
+        self.clients: dict[int, Any] = {}
         self._chance = Random(f"{world.script.seed}/reconfigurations")
 
-    def client(self, number: int) -> Client:
-        client = self.clients.get(number)
-        if client is None:
-            client = self.clients[number] = Client(self.world, number)
-        return client
+    def client(self, number: int) -> Any:
+        if number not in self.clients:
+            self.clients[number] = self._new_client(number)
+        return self.clients[number]
+
+    def _new_client(self, number: int) -> Any:
+        return Client(self.world, number)
 
     def _reconfigure(self, op: Reconfigure) -> None:
         """Request a membership change at a server, or as a client of the store with the rights of the super user."""
@@ -72,7 +74,6 @@ class StoreWorkload(Workload):
 
     PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **Workload.PERFORM,
-        Reconfigure: _reconfigure,
         Connect: _connect,
         Ask: _ask,
         Leave: _leave,

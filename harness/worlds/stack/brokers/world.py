@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from attrs import evolve
 
@@ -84,25 +85,21 @@ class BrokersWorkload(ControllerWorkload):
 
     def __init__(self, world: BrokersWorld) -> None:
         super().__init__(world)
-        self._brokers_world = world
         self._places = count(CLIENTS_FROM)
         self.broker_clients = BrokerClients(self, world.records, world.script, PATIENCE_S)
 
     def perform(self, op: Op, _: object) -> None:
-        act = self._BROKER_OPS.get(type(op))
-        if act is not None:
-            act(self, op)
-        elif not self.broker_clients.perform(op):
+        if not self.broker_clients.perform(op):
             super().perform(op, _)
 
     def new_client(self) -> Client:
-        brokers = range(1, self._brokers_world.script.brokers + 1)
+        brokers = range(1, self.world.script.brokers + 1)
         return Client([(host_of(broker), PORT) for broker in brokers], SETTINGS)
 
     def start(self, act: Callable[[], Awaitable[None]]) -> None:
         """Run `act` in a task with a place of its own in the network."""
-        place = BrokerClientPlace(self._brokers_world.network, next(self._places))
-        self._brokers_world.spawn(self._run_at, place, act)
+        place = BrokerClientPlace(self.world.network, next(self._places))
+        self.world.spawn(self._run_at, place, act)
 
     @staticmethod
     async def _run_at(place: BrokerClientPlace, act: Callable[[], Awaitable[None]]) -> None:
@@ -111,83 +108,70 @@ class BrokersWorkload(ControllerWorkload):
 
     # -- faults of processes and disks -----------------------------------------------------------------
 
-    def _one(self, op: Any) -> Broker | None:
-        same: Any = self._target(op)
-        return same  # type: ignore[no-any-return]
-
     def _lose_power(self, op: LosePower) -> None:
-        if (broker := self._one(op)) is not None:
+        if (broker := self._target(op)) is not None:
             broker.lose_power(op.loss)
-            self._brokers_world.start_later(broker, op.down_ms)
-
-    def _blackout(self, op: Blackout) -> None:
-        world = self._brokers_world
-        self._hit(op)
-        for broker in world.brokers.values():
-            broker.lose_power(op.loss)
-            world.start_later(broker, op.down_ms + int(broker.random.random() * 200))
+            self.world.start_later(broker, op.down_ms)
 
     def _wipe(self, op: WipeBroker) -> None:
-        if (broker := self._one(op)) is not None:
-            world = self._brokers_world
+        if (broker := self._target(op)) is not None:
+            world = self.world
             broker.lose_disk()
             world.losses.append(Loss(world.ghost.canon[-1], broker.id))
             world.start_later(broker, op.down_ms)
 
     def _break_disk(self, op: BreakDisk) -> None:
-        if (broker := self._one(op)) is not None:
+        if (broker := self._target(op)) is not None:
             broker.break_disk(op.error, op.nth)
-            world = self._brokers_world
-            world.push_fault_end(world.now + op.down_ms * 1_000, self._mend, broker, None)
+            self._undo(op.down_ms, partial(self._mend, broker))
 
-    def _mend(self, broker: Broker, _: None) -> None:
+    def _mend(self, broker: Broker) -> None:
         broker.mend()
         if not broker.up:
-            self._brokers_world.start_later(broker, 1)
+            self.world.start_later(broker, 1)
 
     # -- faults of the network -------------------------------------------------------------------------
 
     def _shut(self, ways: list[Way], for_ms: int) -> None:
-        world = self._brokers_world
         for way in ways:
-            world.network.block(*way)
-        world.push_fault_end(world.now + for_ms * 1_000, self._open, ways, None)
+            self.world.network.block(*way)
+        self._undo(for_ms, partial(self._open, ways))
 
-    def _open(self, ways: list[Way], _: None) -> None:
+    def _open(self, ways: list[Way]) -> None:
         for way in ways:
-            self._brokers_world.network.unblock(*way)
+            self.world.network.unblock(*way)
 
     def _cut(self, op: CutBroker) -> None:
         """Cut a broker off from all other brokers and from all clients so far."""
-        if (broker := self._one(op)) is not None:
+        if (broker := self._target(op)) is not None:
             known = range(CLIENTS_FROM, next(self._places))
-            others = [-each for each in known] + [each.place for each in self._brokers_world.brokers.values()]
+            others = [-each for each in known] + [each.place for each in self.world.brokers.values()]
             self._shut(_both(broker.place, others), op.for_ms)
 
     def _part(self, op: PartBrokers) -> None:
-        world = self._brokers_world
+        world = self.world
         one, other = ((number - 1) % world.script.brokers + 1 for number in (op.broker, op.other))
         if one != other:
             self._hit(op)
             ways = [way for base in (DATA_FROM, CONTROL_FROM) for way in _both(-(base + one), [-(base + other)])]
             self._shut(ways, op.for_ms)
 
-    def _keep_topic(self, _: DeleteTopic) -> None:
+    def _delete(self, _: DeleteTopic) -> None:
         """Do not delete the topic: a topic of the same name would reuse its offsets, which would hide losses."""
-        self._brokers_world.counted("topic not deleted")
+        self.world.counted("topic not deleted")
 
     def _ignore(self, _: Replication) -> None:
         """Do nothing: the brokers were configured before the run."""
 
-    _BROKER_OPS: Final[dict[type, Callable[[Any, Any], None]]] = {
+    PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **ControllerWorkload.PERFORM,
         LosePower: _lose_power,
-        Blackout: _blackout,
+        Blackout: ControllerWorkload._blackout,
         WipeBroker: _wipe,
         BreakDisk: _break_disk,
         CutBroker: _cut,
         PartBrokers: _part,
         Replication: _ignore,
-        DeleteTopic: _keep_topic,
     }
 
 
@@ -203,23 +187,21 @@ class BrokersLiveness(StoreLiveness):
 
     def __init__(self, world: BrokersWorld) -> None:
         super().__init__(world)
-        self._brokers_world = world
         self._waits_for = ["brokers"]
         self._reading = False
         self.bound_ms += 2 * ROUNDS_MS + 8 * world.session_ms + int(3_000 * PATIENCE_S)
 
     def begin(self) -> None:
-        world = self._brokers_world
-        for broker in world.brokers.values():
+        for broker in self.world.brokers.values():
             broker.mend()
-        end_broker_faults(world.brokers.values(), world.start_later)
+        end_broker_faults(self.world)
         super().begin()
 
     def _unequal(self, leader: CoreServer) -> str | None:
         missing = super()._unequal(leader) or self._out_of_sync()
         if missing is not None:
             return missing
-        world = self._brokers_world
+        world = self.world
         if not self._reading:
             self._reading = True
             world.records.settled()
@@ -228,7 +210,7 @@ class BrokersLiveness(StoreLiveness):
 
     def _out_of_sync(self) -> str | None:
         """Return a broker that is not ready or lacks metadata, or a partition that is not in sync."""
-        brokers = self._brokers_world.brokers
+        brokers = self.world.brokers
         for broker in brokers.values():
             program = broker.program
             parts = None if program is None or not program.started.is_set() else program.parts
@@ -245,7 +227,7 @@ class BrokersLiveness(StoreLiveness):
         return None
 
     async def _read(self) -> None:
-        world, waits_for = self._brokers_world, self._waits_for
+        world, waits_for = self.world, self._waits_for
         clients = world.workload.broker_clients
         client, partitions = world.workload.new_client(), list(clients.written)
         await clients.write_last(partitions, waits_for)
@@ -256,7 +238,8 @@ class BrokersLiveness(StoreLiveness):
 
 
 class BrokersWorld(ControllerWorld):
-    workload: BrokersWorkload
+    workload_type: ClassVar[Any] = BrokersWorkload
+    liveness_type: ClassVar[Any] = BrokersLiveness
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.records = BrokersRecorder(self)
@@ -273,12 +256,6 @@ class BrokersWorld(ControllerWorld):
 
     def make_broker(self, number: int) -> Broker:
         return Broker(self, number, Path(self._folder.name), self.replication, self._environment)
-
-    def make_workload(self) -> BrokersWorkload:
-        return BrokersWorkload(self)
-
-    def make_liveness(self) -> BrokersLiveness:
-        return BrokersLiveness(self)
 
     def run(self) -> Outcome:
         with (

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import zab
 from harness.budgets import SHUT_DOWN
 from harness.checkers import ALL, Checker
 from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
-from harness.faults import Depart, Op, Script
+from harness.faults import Depart, Script
 from harness.outcome import Outcome
 from harness.worlds.controller.administration import topic_ids
-from harness.worlds.controller.settled import (
-    ROUNDS_MS,
-    acting_controller,
-    end_broker_faults,
-    unsettled,
-    with_controllers_judged,
-)
+from harness.worlds.controller.settled import acting_controller, with_controllers_judged
 from harness.worlds.cores.controller.workload import ControllerWorkload as CoreWorkload
-from harness.worlds.cores.liveness import INVARIANT, Liveness
-from harness.worlds.cores.server import Server as CoreServer
+from harness.worlds.cores.controller.world import ControllerLiveness as CoreLiveness
 from harness.worlds.stack.controller.broker import Broker
 from harness.worlds.stack.controller.process import BrokerClusterWorld, BrokerProcess, Life
 from harness.worlds.stack.controller.session import StoreClient
@@ -40,24 +33,15 @@ ERROR_NOTES: Final = ("illegal_transition", "damaged")
 
 class ControllerWorkload(StoreWorkload, CoreWorkload):
     def __init__(self, world: ControllerWorld) -> None:
-        same: Any = world
-        super().__init__(same)
-        self._stack = world
+        super().__init__(world)
         self._administrator = StoreClient(world, world.recorder, ADMINISTRATOR)
-
-    def perform(self, op: Op, _: object) -> None:
-        if isinstance(op, Depart):
-            self._depart(op)
-        else:
-            super().perform(op, _)
 
     def _ask(self, work: Any) -> None:
         """Perform administrative work once: it is not repeated if its outcome is unknown."""
         if self._administrator.alive is None:
-            same: Any = self._administrator
-            self.clients[ADMINISTRATOR] = same
+            self.clients[ADMINISTRATOR] = self._administrator
             self._administrator.begin(SESSION_MS)
-        self._stack.spawn(self._do, self._administrator.alive, work)
+        self.world.spawn(self._do, self._administrator.alive, work)
 
     @staticmethod
     async def _do(session: zab.Session, work: StoreRequests[Any]) -> None:
@@ -67,62 +51,35 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
             pass
 
     def _depart(self, op: Depart) -> None:
-        same: Any = self._target(op)
-        broker: BrokerProcess | None = same
+        broker = self._target(op)
         if broker is not None and broker.now is not None:
-            self._stack.spawn(self._leave_and_return, broker, broker.now, op.down_ms)
+            self.world.spawn(self._leave_and_return, broker, broker.now, op.down_ms)
 
     async def _leave_and_return(self, broker: BrokerProcess, life: Life, down_ms: int) -> None:
         await life.leave()
         if broker.now is life:
-            self._stack.counted(SHUT_DOWN)
+            self.world.counted(SHUT_DOWN)
             broker.end()
-            self._stack.start_later(broker, down_ms)
+            self.world.start_later(broker, down_ms)
 
 
-class ControllerLiveness(StoreLiveness):
-    """Waits after the last fault until the store has settled, all brokers agree, and no request is unfinished."""
-
-    def __init__(self, world: ControllerWorld) -> None:
-        super().__init__(world)
-        self._controller_world = world
-        self.bound_ms += ROUNDS_MS + 4 * world.session_ms
-
-    def begin(self) -> None:
-        world = self._controller_world
-        end_broker_faults(world.brokers.values(), world.start_later)
-        super().begin()
-
-    def _unequal(self, leader: CoreServer) -> str | None:
-        world = self._controller_world
-        state: Any = world.servers[leader.id].machine
-        replicas = {broker.id: broker.replicas for broker in world.brokers.values() if broker.up}
-        missing = unsettled(state.store.tree.nodes, replicas, world.script.brokers)
-        if missing is not None:
-            self.invariant, what = missing
-            return what
-        self.invariant = INVARIANT
-        return super()._unequal(leader)
+class ControllerLiveness(StoreLiveness, CoreLiveness):
+    """The check of the simulator of cores, with the store servers and the brokers of this world."""
 
 
 class ControllerWorld(BrokerClusterWorld):
-    workload: ControllerWorkload
+    workload_type: ClassVar[Any] = ControllerWorkload
+    liveness_type: ClassVar[Any] = ControllerLiveness
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.new_id = topic_ids()
         super().__init__(script, trace=trace, checkers=checkers)
         self.brokers = {number: self.make_broker(number) for number in range(1, script.brokers + 1)}
         for broker in self.brokers.values():
-            self.add(broker.store_client)
+            self.workload.clients[broker.store_client.id] = broker.store_client
 
     def make_broker(self, number: int) -> BrokerProcess:
         return Broker(self, number)
-
-    def make_workload(self) -> ControllerWorkload:
-        return ControllerWorkload(self)
-
-    def make_liveness(self) -> Liveness:
-        return ControllerLiveness(self)
 
     def run(self) -> Outcome:
         with redirected_log("kraft_controller", logging.INFO, self._controller_logged):
@@ -133,7 +90,7 @@ class ControllerWorld(BrokerClusterWorld):
         for broker in self.brokers.values():
             self.push(50_000 + int(broker.random.random() * 100_000), self.start_broker, broker, None)
 
-    def controller(self) -> BrokerProcess | None:
+    def controller(self) -> Any:
         return acting_controller(self.brokers.values())
 
     def outcome(self) -> Outcome:

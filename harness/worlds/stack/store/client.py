@@ -16,13 +16,19 @@ from harness.faults import Step
 from harness.history import Request
 from harness.lists import user_name
 from harness.protocol import request_of
-from harness.worlds.recorded import SETTINGS, IgnoringWatcher, RecordedCall, RecordedSession, Recorder
+from harness.worlds.recorded import (
+    SETTINGS,
+    IgnoringWatcher,
+    RecordedCall,
+    RecordedSession,
+    Recorder,
+    RecordingProtocol,
+)
 from harness.worlds.stack.simulation import Simulation
 from harness.worlds.stack.store.server import CLIENT_PORT, host_of
 from zab.client.dialing import Address, Outside
 from zab.core.errors import ZabError
 from zab.runtime.waiter import Waiter
-from zab.session.watch_manager import WatchManager
 
 TIMEOUT_MS: Final = 1_000
 """The timeout of a session that a client begins because an operation needs one."""
@@ -86,9 +92,9 @@ class Client:
         return f"client {self.id} is {where}, with {self.open} open calls{', leaving' if self.leaving else ''}"
 
     @property
-    def watch_manager(self) -> WatchManager:
+    def protocol(self) -> RecordingProtocol:
         assert self.session is not None
-        return self.session.watch_manager
+        return self.session.protocol
 
     # -- connections -----------------------------------------------------------------------------------
 
