@@ -11,22 +11,8 @@ from typing import Final
 
 from attrs import evolve
 
-from harness.faults import (
-    Apart,
-    ClockSkew,
-    ClockStep,
-    Crash,
-    CrashAll,
-    Fault,
-    Isolate,
-    OneWay,
-    Pause,
-    Restart,
-    Script,
-    Split,
-    StrikeNode,
-    Timing,
-)
+from harness import faults
+from harness.faults import Fault, Script
 from harness.script.faults import LOSS
 from harness.script.names import ACTIVE, SHAPES
 from harness.script.nodes import NODE_KINDS
@@ -38,16 +24,16 @@ BY_MS: Final = Among((-3_600_000, -60_000, -1_000, 1_000, 60_000, 3_600_000))
 _WHO: Final[dict[str, Value]] = {"server": Who()}
 _PAIR: Final[dict[str, Value]] = {"source": Who(), "target": Sid()}
 SERVER_KINDS: Final = (
-    Kind(2.0, Crash, {"down_ms": DOWN_MS, **_WHO, "loss": LOSS}),
-    Kind(0.4, CrashAll, {"down_ms": DOWN_MS, "loss": LOSS}),
-    Kind(1.0, Pause, {"for_ms": FOR_MS, **_WHO}),
-    Kind(0.5, Restart, {"down_ms": DOWN_MS, **_WHO}),
-    Kind(1.0, Isolate, {"for_ms": FOR_MS, **_WHO}),
-    Kind(0.5, Split, {"for_ms": FOR_MS, "shape": Among(SHAPES), **_WHO}),
-    Kind(0.3, Apart, {"for_ms": FOR_MS, **_PAIR}),
-    Kind(0.3, OneWay, {"for_ms": FOR_MS, **_PAIR}),
-    Kind(0.2, ClockStep, {**_WHO, "by_ms": BY_MS}),
-    Kind(0.2, ClockSkew, {"for_ms": FOR_MS, **_WHO, "by_ms": BY_MS}),
+    Kind(2.0, faults.Crash, {"down_ms": DOWN_MS, **_WHO, "loss": LOSS}),
+    Kind(0.4, faults.CrashAll, {"down_ms": DOWN_MS, "loss": LOSS}),
+    Kind(1.0, faults.Pause, {"for_ms": FOR_MS, **_WHO}),
+    Kind(0.5, faults.Restart, {"down_ms": DOWN_MS, **_WHO}),
+    Kind(1.0, faults.Isolate, {"for_ms": FOR_MS, **_WHO}),
+    Kind(0.5, faults.Split, {"for_ms": FOR_MS, "shape": Among(SHAPES), **_WHO}),
+    Kind(0.3, faults.Apart, {"for_ms": FOR_MS, **_PAIR}),
+    Kind(0.3, faults.OneWay, {"for_ms": FOR_MS, **_PAIR}),
+    Kind(0.2, faults.ClockStep, {**_WHO, "by_ms": BY_MS}),
+    Kind(0.2, faults.ClockSkew, {"for_ms": FOR_MS, **_WHO, "by_ms": BY_MS}),
 )
 """The faults of servers that a program of their users must survive. They never lose acknowledged data."""
 SHARE: Final = 0.45
@@ -81,9 +67,9 @@ def generated(seed: int, *, machine: str, nodes: int, servers: int, faults: int,
     )
 
 
-def _timing(draw: Draw) -> Timing:
+def _timing(draw: Draw) -> faults.Timing:
     slow = draw.chance(0.25)
-    return Timing(
+    return faults.Timing(
         delay_us_min=draw.upto(50, 500),
         delay_us_max=draw.upto(600, 200_000 if slow else 5_000),
         spike_percent=draw.upto(1, 10) if draw.chance(0.25) else 0,
@@ -128,7 +114,7 @@ def _aimed(draw: Draw, nodes: int, most: int, length_ms: int) -> list[Fault]:
     while at < length_ms and len(found) < most:
         for_ms = draw.among(ENOUGH) if harm == "pause" else draw.scale(20, 20_000)
         node = ACTIVE if draw.chance(0.8) else draw.upto(1, nodes)
-        found.append(StrikeNode(at, for_ms, node, draw.upto(1, 6), draw.among(points), harm))
+        found.append(faults.StrikeNode(at, for_ms, node, draw.upto(1, 6), draw.among(points), harm))
         at += for_ms + draw.scale(100, 8_000)
     return found
 

@@ -11,38 +11,23 @@ import attrs
 from harness import lists
 from harness.history import MODES, OPERATIONS, WATCHES
 from harness.script.constants import CONSTANTS
-from harness.script.faults import Fault, Setting
+from harness.script.faults import FAULTS, Fault, Setting
 from harness.script.names import (
-    ACKS,
     CHANGES,
-    DEEDS,
-    DISK_ERRORS,
-    DURABILITIES,
-    EDGES,
     ENDS,
     FATES,
     FOLLOWER,
     JOINING,
     LEADER,
     LIBRARIES,
-    LOSSES,
     MACHINES,
-    MANNERS,
-    MOMENTS,
-    NODE_HARMS,
-    NODE_POINTS,
     PARTS,
-    READS,
-    SHAPES,
-    STRIKES,
-    TRUNCATIONS,
-    UNCLEAN,
-    WAYS,
     WITH_BROKERS,
     is_users,
 )
-from harness.script.nodes import NODES_MAX, NodeFault
-from harness.script.script import Knobs, Script
+from harness.script.nodes import NODE_FAULTS, NODES_MAX, NodeFault
+from harness.script.script import OPS, Knobs, Script
+from harness.script.values import Among, fields_of
 from harness.script.workload import Invoke, Op, Reconfigure, Step, Write, request_bytes
 from zab.core.ensemble import Group, Role, Server, faults
 from zab.core.zxid import COUNTER_MAX, ServerId
@@ -55,15 +40,18 @@ BYTES_MAX: Final = 64 << 20
 
 # -- fields by their names: a name has the same meaning everywhere --------------------------------------------
 
-CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "loss": LOSSES, "error": DISK_ERRORS, "moment": MOMENTS, "does": DEEDS, "shape": SHAPES, "manner": MANNERS,
+CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
+    **{
+        name: tuple(dict.fromkeys(value.values))
+        for kind in (*FAULTS, *NODE_FAULTS, *OPS)
+        for name, value in fields_of(kind).items()
+        if isinstance(value, Among) and isinstance(value.values[0], str)
+    },
     "knob": tuple(attribute.name for attribute in attrs.fields(Knobs)), "change": CHANGES,
-    "op": tuple(op for op in OPERATIONS if op != "multi"), "mode": MODES, "watch": WATCHES, "way": WAYS, "acks": ACKS,
-    "durability": DURABILITIES, "truncation": TRUNCATIONS, "reads": READS, "unclean": UNCLEAN, "library": LIBRARIES,
-    "ends": ENDS, "fate": FATES, "part": PARTS, "edge": EDGES, "strike": STRIKES, "point": NODE_POINTS,
-    "harm": NODE_HARMS,
+    "op": tuple(op for op in OPERATIONS if op != "multi"), "mode": MODES, "watch": WATCHES, "library": LIBRARIES,
+    "ends": ENDS, "fate": FATES, "part": PARTS,
 }  # fmt: skip
-"""The allowed words of each field that has such a list."""
+"""The allowed words of each field that has such a list: those that its declaration draws, or these."""
 
 SERVER_FIELDS: Final = ("server", "source", "target")
 

@@ -7,23 +7,8 @@ from typing import Any, Final
 
 import trio
 
-from harness.faults import (
-    CONTROLLER,
-    Blackout,
-    BounceBroker,
-    BreakDisk,
-    CutBroker,
-    Depart,
-    KillBroker,
-    LoseController,
-    LosePower,
-    LoseStore,
-    Op,
-    PartBrokers,
-    PauseBroker,
-    SlowBroker,
-    WipeBroker,
-)
+from harness import faults
+from harness.faults import Op
 from harness.history import Request
 from harness.worlds.processes.brokers.broker import Broker
 from harness.worlds.processes.brokers.fleet import ASK_S, CHECK_S, Fleet
@@ -50,14 +35,14 @@ class BrokersNemesis(Injector):
         """Start a fault; return False if the operation is no fault."""
         if type(op) in _TARGETED:
             self.cluster.spawn_until_healed(self._inject, op)
-        elif isinstance(op, Depart):
+        elif isinstance(op, faults.Depart):
             self.departing += 1
             self.cluster.spawn(self._depart, op)
-        elif isinstance(op, Blackout):
+        elif isinstance(op, faults.Blackout):
             for broker in self._fleet.brokers.values():
                 if broker.up:
                     self.cluster.spawn_until_healed(self.kill, broker, op.down_ms)
-        elif isinstance(op, PartBrokers):
+        elif isinstance(op, faults.PartBrokers):
             one, other = self._fleet.broker_number(op.broker), self._fleet.broker_number(op.other)
             if one != other:
                 self.cluster.counted("hit PartBrokers")
@@ -73,7 +58,7 @@ class BrokersNemesis(Injector):
             await _TARGETED[type(op)](self, op, broker)
 
     async def _target(self, number: int) -> Broker | None:
-        found = await self._fleet.controller() if number == CONTROLLER else self._fleet.broker_number(number)
+        found = await self._fleet.controller() if number == faults.CONTROLLER else self._fleet.broker_number(number)
         return None if found is None else self._fleet.brokers.get(found)
 
     # -- processes and disks ---------------------------------------------------------------------------
@@ -81,7 +66,7 @@ class BrokersNemesis(Injector):
     async def _kill(self, op: Any, broker: Broker) -> None:
         await self.kill(broker, getattr(op, "down_ms", 0))
 
-    async def _depart(self, op: Depart) -> None:
+    async def _depart(self, op: faults.Depart) -> None:
         """Restart a broker in good order, as an operator does: one at a time, and only with all replicas in sync."""
         async with self._one_departs:
             await self._in_sync()
@@ -94,10 +79,10 @@ class BrokersNemesis(Injector):
             await self._in_sync()
         self.departing -= 1
 
-    async def _pause(self, op: PauseBroker, broker: Broker) -> None:
+    async def _pause(self, op: faults.PauseBroker, broker: Broker) -> None:
         await self.pause(broker, op.for_ms)
 
-    async def _wipe(self, op: WipeBroker, broker: Broker) -> None:
+    async def _wipe(self, op: faults.WipeBroker, broker: Broker) -> None:
         broker.kill()
         await broker.wait_for_exit()
         await self._mark_loss(broker)
@@ -115,7 +100,7 @@ class BrokersNemesis(Injector):
                     return
             await trio.sleep(CHECK_S)
 
-    async def _break_disk(self, op: BreakDisk, broker: Broker) -> None:
+    async def _break_disk(self, op: faults.BreakDisk, broker: Broker) -> None:
         """Make one call fail, or the disk full for a time. A broker without another disk ends because of that."""
         self.cluster.excused.add(broker)
         broker.fail_disk(op.error, op.nth - 1)
@@ -129,29 +114,29 @@ class BrokersNemesis(Injector):
 
     # -- the network -----------------------------------------------------------------------------------
 
-    async def _lose_store(self, op: LoseStore, broker: Broker) -> None:
+    async def _lose_store(self, op: faults.LoseStore, broker: Broker) -> None:
         await self.block(self._fleet.links.to_store(broker.sid), op.for_ms)
 
-    async def _lose_controller(self, op: LoseController, broker: Broker) -> None:
+    async def _lose_controller(self, op: faults.LoseController, broker: Broker) -> None:
         await self.block(self._fleet.links.to_control(broker.sid), op.for_ms)
 
-    async def _cut(self, op: CutBroker, broker: Broker) -> None:
+    async def _cut(self, op: faults.CutBroker, broker: Broker) -> None:
         await self.block(self._fleet.links.to_data(broker.sid), op.for_ms)
 
-    async def _slow(self, op: SlowBroker, broker: Broker) -> None:
+    async def _slow(self, op: faults.SlowBroker, broker: Broker) -> None:
         await self.slow(self._fleet.links.sent_by(broker.sid), op.more_ms, op.for_ms)
 
 
 _TARGETED: Final[dict[type, Callable[[Any, Any, Broker], Awaitable[None]]]] = {
-    KillBroker: BrokersNemesis._kill,
-    LosePower: BrokersNemesis._kill,
-    BounceBroker: BrokersNemesis._kill,
-    WipeBroker: BrokersNemesis._wipe,
-    BreakDisk: BrokersNemesis._break_disk,
-    PauseBroker: BrokersNemesis._pause,
-    LoseStore: BrokersNemesis._lose_store,
-    LoseController: BrokersNemesis._lose_controller,
-    CutBroker: BrokersNemesis._cut,
-    SlowBroker: BrokersNemesis._slow,
+    faults.KillBroker: BrokersNemesis._kill,
+    faults.LosePower: BrokersNemesis._kill,
+    faults.BounceBroker: BrokersNemesis._kill,
+    faults.WipeBroker: BrokersNemesis._wipe,
+    faults.BreakDisk: BrokersNemesis._break_disk,
+    faults.PauseBroker: BrokersNemesis._pause,
+    faults.LoseStore: BrokersNemesis._lose_store,
+    faults.LoseController: BrokersNemesis._lose_controller,
+    faults.CutBroker: BrokersNemesis._cut,
+    faults.SlowBroker: BrokersNemesis._slow,
 }
-FAULTS: Final = (*_TARGETED, Depart, Blackout, PartBrokers)
+FAULTS: Final = (*_TARGETED, faults.Depart, faults.Blackout, faults.PartBrokers)

@@ -13,21 +13,11 @@ from typing import Any, ClassVar, Final
 
 from attrs import evolve
 
+from harness import faults
 from harness.checkers import ALL, Checker
 from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
-from harness.faults import (
-    Blackout,
-    BreakDisk,
-    CutBroker,
-    DeleteTopic,
-    LosePower,
-    Op,
-    PartBrokers,
-    Replication,
-    Script,
-    WipeBroker,
-)
+from harness.faults import Op, Script
 from harness.outcome import Outcome
 from harness.recoveries import of_brokers
 from harness.worlds.brokers.consumer import look_up_positions, read_all
@@ -108,19 +98,19 @@ class BrokersWorkload(ControllerWorkload):
 
     # -- faults of processes and disks -----------------------------------------------------------------
 
-    def _lose_power(self, op: LosePower) -> None:
+    def _lose_power(self, op: faults.LosePower) -> None:
         if (broker := self._target(op)) is not None:
             broker.lose_power(op.loss)
             self.world.start_later(broker, op.down_ms)
 
-    def _wipe(self, op: WipeBroker) -> None:
+    def _wipe(self, op: faults.WipeBroker) -> None:
         if (broker := self._target(op)) is not None:
             world = self.world
             broker.lose_disk()
             world.losses.append(Loss(world.ghost.canon[-1], broker.id))
             world.start_later(broker, op.down_ms)
 
-    def _break_disk(self, op: BreakDisk) -> None:
+    def _break_disk(self, op: faults.BreakDisk) -> None:
         if (broker := self._target(op)) is not None:
             broker.break_disk(op.error, op.nth)
             self._undo(op.down_ms, partial(self._mend, broker))
@@ -141,14 +131,14 @@ class BrokersWorkload(ControllerWorkload):
         for way in ways:
             self.world.network.unblock(*way)
 
-    def _cut(self, op: CutBroker) -> None:
+    def _cut(self, op: faults.CutBroker) -> None:
         """Cut a broker off from all other brokers and from all clients so far."""
         if (broker := self._target(op)) is not None:
             known = range(CLIENTS_FROM, next(self._places))
             others = [-each for each in known] + [each.place for each in self.world.brokers.values()]
             self._shut(_both(broker.place, others), op.for_ms)
 
-    def _part(self, op: PartBrokers) -> None:
+    def _part(self, op: faults.PartBrokers) -> None:
         world = self.world
         one, other = ((number - 1) % world.script.brokers + 1 for number in (op.broker, op.other))
         if one != other:
@@ -156,22 +146,22 @@ class BrokersWorkload(ControllerWorkload):
             ways = [way for base in (DATA_FROM, CONTROL_FROM) for way in _both(-(base + one), [-(base + other)])]
             self._shut(ways, op.for_ms)
 
-    def _delete(self, _: DeleteTopic) -> None:
+    def _delete(self, _: faults.DeleteTopic) -> None:
         """Do not delete the topic: a topic of the same name would reuse its offsets, which would hide losses."""
         self.world.counted("topic not deleted")
 
-    def _ignore(self, _: Replication) -> None:
+    def _ignore(self, _: faults.Replication) -> None:
         """Do nothing: the brokers were configured before the run."""
 
     PERFORM: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **ControllerWorkload.PERFORM,
-        LosePower: _lose_power,
-        Blackout: ControllerWorkload._blackout,
-        WipeBroker: _wipe,
-        BreakDisk: _break_disk,
-        CutBroker: _cut,
-        PartBrokers: _part,
-        Replication: _ignore,
+        faults.LosePower: _lose_power,
+        faults.Blackout: ControllerWorkload._blackout,
+        faults.WipeBroker: _wipe,
+        faults.BreakDisk: _break_disk,
+        faults.CutBroker: _cut,
+        faults.PartBrokers: _part,
+        faults.Replication: _ignore,
     }
 
 
@@ -244,7 +234,7 @@ class BrokersWorld(ControllerWorld):
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
         self.records = BrokersRecorder(self)
         self.losses: list[Loss] = []
-        self.replication = next((op for op in script.ops if isinstance(op, Replication)), Replication(0))
+        self.replication = next((op for op in script.ops if isinstance(op, faults.Replication)), faults.Replication(0))
         self._folder = tempfile.TemporaryDirectory(prefix="zab-brokers-")
         timing = script.timing
         self._machine_random = Random(f"{script.seed}/machine")
