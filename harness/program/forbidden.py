@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 from attrs import frozen
@@ -59,16 +59,6 @@ class ForbiddenCall(Exception):
     """A node called something that is not simulated, so that no run would be repeatable."""
 
 
-class WatchedNode(Protocol):
-    """The part of a node's process that the replaced functions use."""
-
-    entropy: Random
-    """The source of `os.urandom` in the tasks of the node."""
-
-    def forbid(self, error: ForbiddenCall) -> None:
-        """End the run, also if the program catches the error."""
-
-
 @frozen
 class _Patch:
     owner: Any
@@ -76,7 +66,7 @@ class _Patch:
     replacement: Any
 
 
-def _node() -> WatchedNode | None:
+def _node() -> Any | None:
     """Return the node to which the running task belongs; None outside of nodes."""
     found: Any = OWNER.get(None)
     return found if hasattr(found, "forbid") else None

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 from attrs import define
@@ -24,58 +24,24 @@ from harness.exceptions import first_of
 from harness.faults import StrikeNode
 from harness.history import Event
 from harness.program.control_exceptions import reraise_control
-from harness.program.fleet import Fleet, NodeAct
+from harness.program.fleet import NodeAct
 from harness.program.forbidden import ForbiddenCall
 from harness.program.node import Node
 from harness.worlds.cores.clock import BEGINS_MS
 from harness.worlds.stack.controller.session import ProgramProtocol
-from harness.worlds.stack.scheduler import OWNER, TaskFreezer
+from harness.worlds.stack.scheduler import OWNER
 from harness.worlds.stack.store.server import CLIENT_PORT
 from zab.client.client_protocol import ClientProtocol
 from zab.client.dialing import Address, Outside
 from zab.client.hosts import parse_hosts, shown
 from zab.client.remote_session import RemoteSession, connect
 from zab.core.errors import ConfigError
-from zab.net.memory_network import MemoryNetwork, MemoryStream, ProcessNetwork
+from zab.net.memory_network import MemoryStream, ProcessNetwork
 
 RESTART_MS: Final = 1_000
 """The time after which a node starts again whose `main` ended with an expected error."""
 NOTE: Final = "node"
 """The verb of a node's events in the trace."""
-
-
-class NodeWorld(Protocol):
-    """The parts of the world that a node uses."""
-
-    network: MemoryNetwork
-    freezer: TaskFreezer
-    fleet: Fleet
-
-    @property
-    def over(self) -> bool: ...
-    @property
-    def traced(self) -> bool: ...
-    @property
-    def now(self) -> int: ...
-    @property
-    def hosts(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def nodes(self) -> int: ...
-    @property
-    def call_recorder(self) -> Any: ...
-    def spawn(self, act: Any, *arguments: Any) -> None: ...
-    def push(self, at: int, act: Any, one: Any, other: Any) -> None: ...
-    def record(self, server: int, verb: str, other: int, what: object) -> None: ...
-    async def main(self, node: Node) -> None: ...
-    def acted(self, act: NodeAct) -> None: ...
-    def node_failed(self, node: Node, error: BaseException) -> bool:
-        """Return whether the program may end with this error, so that the node is started again."""
-        ...
-
-    def node_forbidden(self, node: Node, error: ForbiddenCall) -> None: ...
-    def struck(self, fault: StrikeNode, process: NodeProcess) -> None: ...
 
 
 class StepWatch(trio.abc.Instrument):
@@ -196,7 +162,7 @@ class NodeLife:
 
     @property
     def hosts(self) -> str:
-        return self.world.hosts
+        return str(self.world.hosts)
 
     @property
     def disk(self) -> dict[str, Any]:
@@ -204,7 +170,8 @@ class NodeLife:
 
     @property
     def shared(self) -> dict[str, Any]:
-        return self.world.fleet.shared
+        shared: dict[str, Any] = self.world.fleet.shared
+        return shared
 
     def connect(self, hosts: str, options: dict[str, Any]) -> AbstractAsyncContextManager[RemoteSession]:
         known = parse_hosts(self.hosts).hosts
@@ -233,7 +200,7 @@ class NodeLife:
             self.suffer("after act")
 
     def wall_ms(self) -> int:
-        return BEGINS_MS + self.world.now // 1_000 + self.process.clock_wrong_ms
+        return BEGINS_MS + int(self.world.now) // 1_000 + self.process.clock_wrong_ms
 
     def forbid(self, error: ForbiddenCall) -> None:
         if not self.dead and not self.world.over:
@@ -302,7 +269,7 @@ class NodeLife:
 class NodeProcess:
     """A node with its disk and its clock, which outlive its lives."""
 
-    def __init__(self, world: NodeWorld, number: int) -> None:
+    def __init__(self, world: Any, number: int) -> None:
         self.world = world
         self.number = number
         self.now: NodeLife | None = None
@@ -396,12 +363,12 @@ class NodeProcess:
 class CallRecorder:
     """The recorder of the sessions of all nodes. It puts their events into the trace."""
 
-    def __init__(self, world: NodeWorld) -> None:
+    def __init__(self, world: Any) -> None:
         self._world = world
         self.calls = self.acknowledged = 0
 
     def now_us(self) -> int:
-        return self._world.now
+        return int(self._world.now)
 
     def add(self, event: Event) -> None:
         self._world.record(0, NOTE, event.client, event)

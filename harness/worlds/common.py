@@ -1,7 +1,7 @@
 """The base of both simulators: the heap of events, the judge, the budget, and the starts and crashes of servers.
 
-Servers, faults, workloads and the liveness check refer to a simulator as `Common` or as one of its subclasses. The
-protocols below state what `Common` needs of them, so that no module imports one above it.
+Servers, the nemesis, workloads and the liveness check refer to a simulator as `Common` or as one of its subclasses.
+`Common` names none of their types, so that no module imports one above it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from heapq import heappush
-from random import Random
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final
 
 from attrs import evolve
 
@@ -20,7 +19,7 @@ from harness.checkers import ALL, Checker, Judge, OracleState, Violation
 from harness.checkers.disturbances import DropsHaveACause, VotesBeginWithTheCandidate
 from harness.checkers.service import NoCrash
 from harness.exceptions import described, first_of
-from harness.faults import JOINING, Fault, Knobs, Op, Reconfigure, Script, Write
+from harness.faults import JOINING, Knobs, Reconfigure, Script
 from harness.history import History
 from harness.members import member, with_server
 from harness.oracle import Oracle, timeline
@@ -33,9 +32,8 @@ from harness.worlds.disks import Crashed
 from zab.core.ensemble import Ensemble, Role
 from zab.core.errors import RemoteProtocolError, StorageError
 from zab.core.messages import State
-from zab.core.node import Node
 from zab.core.ready import Note, Settings, with_zookeeper_peers
-from zab.core.zxid import Millis, ServerId, Zxid
+from zab.core.zxid import Millis, ServerId
 
 CHECK_EVERY: Final = 50_000
 STUCK_US: Final = 20_000
@@ -65,64 +63,6 @@ class Budget:
             raise BudgetExceeded(f"the run reached its budget of {self._most} events after {now // 1_000} ms")
         self._checked_at = now
         self.until = min(events + CHECK_EVERY, self._most)
-
-
-class Process(Protocol):
-    """The parts of a server that a simulator needs to start and to crash it."""
-
-    id: ServerId
-    up: bool
-    life: int
-    founded: bool
-    ensemble: Ensemble
-    random: Random
-
-    @property
-    def node(self) -> Node: ...
-    def crash(self, loss: str) -> None: ...
-
-
-class FaultPort(Protocol):
-    """The parts of the nemesis that simulators and servers call."""
-
-    def inject(self, fault: Fault, _: object, /) -> None: ...
-    def starts(self, server: Any, /) -> None:
-        """Prepare for a server that is about to read its disk."""
-
-    def power_fails(self, server: Any, loss: str, /) -> None:
-        """Prepare for the crash of a server, whatever its reason."""
-
-    def excuses(self, server: Any, /) -> bool:
-        """Return whether a fault caused this error of the server's disk."""
-        ...
-
-    def disk_failed(self, server: Any, /) -> None: ...
-    def act(self, server: Any, when: str, word: str, /) -> None:
-        """Inject the fault that is aimed at this moment of a watched server, if there is one."""
-
-    def can_spare(self, server: Any, wanted: Ensemble | None = None, /) -> bool: ...
-    def rest(self) -> None:
-        """End all faults."""
-
-
-class WorkloadPort(Protocol):
-    acknowledged: int
-
-    def perform(self, op: Op, _: object, /) -> None: ...
-    def write(self, op: Write, /) -> None: ...
-    def write_acknowledged(self, server: Any, zxid: Zxid, /) -> None:
-        """Count an acknowledged write."""
-
-
-class LivenessPort(Protocol):
-    began: int
-    bound_ms: int
-    took_ms: int
-
-    def begin(self) -> None: ...
-
-
-S = TypeVar("S", bound=Process)
 
 
 SETTINGS: Final = Settings()
@@ -170,12 +110,12 @@ def founders_of(script: Script) -> Ensemble:
     return Ensemble(members, groups=groups, weights=weights)
 
 
-class Common(ABC, Generic[S]):
-    servers: list[S]
+class Common(ABC):
+    servers: list[Any]
     """The servers, indexed by id. Index 0 is a placeholder: no server has id 0."""
-    nemesis: FaultPort
-    workload: WorkloadPort
-    liveness: LivenessPort
+    nemesis: Any
+    workload: Any
+    liveness: Any
     server_type: ClassVar[Any]
     nemesis_type: ClassVar[Any]
     workload_type: ClassVar[Any]
@@ -318,10 +258,10 @@ class Common(ABC, Generic[S]):
 
     # -- servers ---------------------------------------------------------------------------------------
 
-    def running(self) -> list[S]:
+    def running(self) -> list[Any]:
         return [server for server in self.servers if server.up]
 
-    def leader(self) -> S | None:
+    def leader(self) -> Any:
         """Return the leader. If several servers lead, prefer one that serves, and then the newest epoch."""
         leading = [server for server in self.servers if server.up and server.node.state is State.LEADING]
         return max(leading, key=lambda server: (server.node.serving, server.node.epoch), default=None)
@@ -329,7 +269,7 @@ class Common(ABC, Generic[S]):
     # -- processes -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def start(self, server: S, life: int) -> None:
+    def start(self, server: Any, life: int) -> None:
         """Start a server, unless it runs or has started since its process number `life`."""
 
     def join(self, sid: ServerId, ensemble: Ensemble) -> None:
@@ -342,10 +282,10 @@ class Common(ABC, Generic[S]):
             server.founded = True
             self.start(server, server.life)
 
-    def revive(self, server: S) -> None:
+    def revive(self, server: Any) -> None:
         self.push(self.now + 1 + int(server.random.random() * 2_000), self.start, server, server.life)
 
-    def crash(self, server: S, loss: str, down_ms: int) -> None:
+    def crash(self, server: Any, loss: str, down_ms: int) -> None:
         if server.up:
             self.counted("crash")
             server.crash(loss)
@@ -356,7 +296,7 @@ class Common(ABC, Generic[S]):
             # The downtimes are random, so that the order of the restarts varies.
             self.crash(server, loss, down_ms + int(server.random.random() * 50))
 
-    def disk_failed(self, server: S, error: StorageError) -> None:
+    def disk_failed(self, server: Any, error: StorageError) -> None:
         """Stop a running server whose disk failed."""
         if not self.nemesis.excuses(server):
             self.report_failure(server, "uses its disk", error)
@@ -364,14 +304,14 @@ class Common(ABC, Generic[S]):
         self.counted("disk failed")
         self.nemesis.disk_failed(server)
 
-    def report_failure(self, server: S, doing: str, error: Exception) -> None:
+    def report_failure(self, server: Any, doing: str, error: Exception) -> None:
         if isinstance(error, Crashed | Violation):
             raise error
         self.judge.failed(server.id, doing, error)
 
     # -- observation -----------------------------------------------------------------------------------
 
-    def noted(self, server: S, note: Note) -> None:
+    def noted(self, server: Any, note: Note) -> None:
         if self.trace is not None:
             self.record(server.id, "notes", 0, note)
         self.counted(note.event)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from harness.checkers import Judge
 from zab.core.errors import DamagedError
@@ -18,18 +18,13 @@ SNAPSHOTS_KEPT: Final = 2
 """The number of snapshots that each server keeps."""
 
 
-class Process(Protocol):
-    @property
-    def id(self) -> Any: ...
-
-
 class Crashed(BaseException):
     """Raised by a fault to unwind the turn of the server or broker that it crashes at this point.
 
     The simulator catches it and crashes the server. It is no `Exception`, so that no code of the product catches it.
     """
 
-    def __init__(self, server: Process, loss: str, down_ms: int, all_servers: bool = False) -> None:
+    def __init__(self, server: Any, loss: str, down_ms: int, all_servers: bool = False) -> None:
         super().__init__(f"server {server.id}")
         self.server: Any = server
         self.loss = loss

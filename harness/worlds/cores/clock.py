@@ -6,7 +6,7 @@ clock provides the time that a server writes into transactions. It may be set to
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from harness.worlds.common import Common
 from zab.core.zxid import Millis
@@ -18,7 +18,7 @@ BEGINS_MS: Final = 1_700_000_000_000
 class Clock:
     __slots__ = ("_denominator", "_numerator", "_rates", "_shown", "_since", "_world", "plain", "wrong_ms")
 
-    def __init__(self, world: Common[Any]) -> None:
+    def __init__(self, world: Common) -> None:
         self._world = world
         self._rates: list[int] = []
         self._numerator, self._denominator = 1, 1

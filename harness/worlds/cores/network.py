@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappush
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from harness.faults import Timing
 from harness.worlds.common import Common
@@ -113,7 +113,7 @@ _GONE: Final = object()
 
 
 class Network:
-    def __init__(self, world: Common[Any], timing: Timing, servers: Sequence[Party], seed: str) -> None:
+    def __init__(self, world: Common, timing: Timing, servers: Sequence[Party], seed: str) -> None:
         self._world = world
         self._servers = servers
         count = len(servers)

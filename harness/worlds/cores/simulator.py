@@ -32,7 +32,7 @@ EVENTS_MAX: Final = 300_000
 """The budget of a run. A run that exceeds it ends, and its verdict is unknown."""
 
 
-class Simulator(Common[Any]):
+class Simulator(Common):
     network_type: ClassVar[Any] = Network
     network: Network
     now: int = 0

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
-from harness.checkers import Judge, Violation
-from harness.faults import Script
+from harness.checkers import Violation
 from harness.worlds.cores.machine import Machine
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
-from zab.core.zxid import ServerId, Zxid, show
+from zab.core.zxid import Zxid, show
 from zab.service.replicated_machine import Passive
 from zab.wire.relay_messages import ORIGIN_BYTES, TAG_BYTES
 
@@ -60,39 +59,10 @@ class RequestCheck:
         self._last[origin] = (zxid, number)
 
 
-class CheckedSimulation(Protocol):
-    """The parts of the simulation that the checks use."""
-
-    @property
-    def script(self) -> Script: ...
-    @property
-    def judge(self) -> Judge: ...
-    @property
-    def request_check(self) -> RequestCheck: ...
-    def record(self, server: int, verb: str, other: int, what: object) -> None: ...
-
-
-class CheckedServer(Protocol):
-    @property
-    def id(self) -> ServerId: ...
-    @property
-    def world(self) -> CheckedSimulation: ...
-
-
-class Process(Protocol):
-    """The parts of a server's process that its machine uses."""
-
-    @property
-    def server(self) -> CheckedServer: ...
-    @property
-    def dead(self) -> bool: ...
-    def restored(self) -> None: ...
-
-
 class DeliveryCheck:
     """Checks that the machine receives exactly the transactions that the node handed out, in that order."""
 
-    def __init__(self, life: Process) -> None:
+    def __init__(self, life: Any) -> None:
         self._life = life
         self._expected: deque[Batch] = deque()
         self._left: deque[tuple[Zxid, bytes]] = deque()
@@ -123,7 +93,7 @@ class DeliveryCheck:
 
 
 class CheckedMachine(Passive):
-    def __init__(self, life: Process) -> None:
+    def __init__(self, life: Any) -> None:
         self.machine_state = Machine(life.server.world.script.knobs.chunk_bytes)
         self.delivery_check = DeliveryCheck(life)
         self._life = life

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any
 
 from harness.worlds.disks import Crashed, judge_purge
-from harness.worlds.stack.checked_machine import DeliveryCheck
-from harness.worlds.stack.writer import TaskWriter, WritingProcess
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Commit, CommitAndActivate, LeaderInfo, LinkEvent, Message, Notification, State
@@ -28,21 +26,10 @@ from zab.core.ready import (
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 
 
-class NodeProcess(WritingProcess, Protocol):
-    """The parts of a server's process that its node uses."""
-
-    @property
-    def ending(self) -> bool: ...
-    @property
-    def delivery_check(self) -> DeliveryCheck: ...
-    @property
-    def writer(self) -> TaskWriter | None: ...
-
-
 class ReportingNode(Node):
     def __init__(
         self,
-        life: NodeProcess,
+        life: Any,
         me: ServerId,
         ensemble: Ensemble,
         recovered: Recovered,

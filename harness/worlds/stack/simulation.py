@@ -61,7 +61,7 @@ def redirected_log(name: str, level: int, emit: Callable[[logging.LogRecord], No
         logger.setLevel(before[0])
 
 
-class Simulation(Common[Any]):
+class Simulation(Common):
     """A run on virtual time. Subclasses create the servers."""
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:

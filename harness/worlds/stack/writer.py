@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import trio
 
 from harness.worlds.disks import Crashed
-from harness.worlds.stack.simulation import Simulation
 from zab.core.errors import StorageError
 from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, Truncate, Write
-from zab.core.zxid import ServerId, Ticket, Zxid
+from zab.core.zxid import Ticket, Zxid
 from zab.net.wakeup import Wakeup
 from zab.runtime.writer import Writer
 from zab.storage.memory_disk import Crash as DiskCrash
-from zab.storage.memory_disk import MemoryDisk
 from zab.storage.storage import Storage
 
 T = TypeVar("T")
@@ -36,38 +33,8 @@ class DiskSpeed:
         self.sleeping.cancel()
 
 
-class DiskOwner(Protocol):
-    """The parts of a server that its writer uses."""
-
-    @property
-    def id(self) -> ServerId: ...
-    @property
-    def world(self) -> Simulation: ...
-    @property
-    def disk(self) -> MemoryDisk: ...
-    @property
-    def random(self) -> Random: ...
-    @property
-    def watched(self) -> bool: ...
-    @property
-    def writer(self) -> DiskSpeed: ...
-    def fsync_s(self) -> float: ...
-
-
-class WritingProcess(Protocol):
-    """The parts of a server's process that its writer uses."""
-
-    @property
-    def server(self) -> DiskOwner: ...
-    @property
-    def stopping(self) -> bool: ...
-    @property
-    def dead(self) -> bool: ...
-    def ends(self) -> None: ...
-
-
 class TaskWriter(Writer):
-    def __init__(self, life: WritingProcess, storage: Storage) -> None:
+    def __init__(self, life: Any, storage: Storage) -> None:
         super().__init__(storage, 0, lambda: life.server.world.now * 1_000)
         self._life = life
         self._waiting: list[tuple[Sequence[Write], int, Callable[[], None] | None]] = []

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from harness.checkers.controller.facts import BecameController
 from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.cores.controller.nodes import Job
-from harness.worlds.cores.controller.simulator import ControllerSimulator
 from kraft_controller.core.candidacy import Candidacy, CandidacyPace, CandidacyPhase, ElectionBlocked, ElectionResult
 from kraft_controller.core.command_channel import BrokerCommandQueue, CommandChannel
 from kraft_controller.core.commands import Answer, Numbered
@@ -23,7 +22,6 @@ from kraft_controller.core.controller_context import ControllerContext, Controll
 from kraft_controller.core.controller_events import ControllerElected, Event
 from kraft_controller.core.event_queue import EventQueue, process_event
 from kraft_controller.core.kafka_controller import KafkaController
-from kraft_controller.core.names import BrokerId
 from kraft_controller.core.operator_log import OperatorMessage
 from kraft_controller.core.store_requests import ControllerMoved, RepliesLost
 from kraft_controller.runtime.controller import event_of_path
@@ -42,26 +40,10 @@ Reply = Callable[[Any], None]
 """Receives the result of a request; None if this broker is not the controller, or refuses it."""
 
 
-class Process(Protocol):
-    """The parts of a broker that its candidate uses."""
-
-    world: ControllerSimulator
-    id: BrokerId
-    life: int
-    session: int
-
-    def later(self, wait_us: int, act: Callable[[], None], /) -> None:
-        """Call `act` later, unless the process ends before."""
-
-    def do(self, work: Any, done: Callable[[Any], None], failed: Callable[[Exception], None] | None = None, /) -> Job:
-        """Carry out a procedure while the session lasts."""
-        ...
-
-
 class Candidate:
     """The candidacy of one broker process in one session."""
 
-    def __init__(self, broker: Process) -> None:
+    def __init__(self, broker: Any) -> None:
         self.broker = broker
         self.world = broker.world
         self.random = Random(f"{self.world.script.seed}/office/{broker.id}/{broker.life}/{broker.session}")
@@ -83,7 +65,7 @@ class Candidate:
         self._follow_phase()
 
     def _now_s(self) -> float:
-        return self.world.now / 1e6
+        return float(self.world.now / 1e6)
 
     # -- from outside ------------------------------------------------------------------------------------
 
@@ -266,7 +248,7 @@ class CommandConnection:
         world, random = self._candidate.world, self._candidate.random
         timing = world.script.timing
         delay = timing.delay_us_min + int(random.random() * max(1, timing.delay_us_max - timing.delay_us_min))
-        world.push(world.now + delay, act, numbered, answer)  # type: ignore[arg-type]
+        world.push(world.now + delay, act, numbered, answer)
 
     def _arrive(self, numbered: Numbered, _: None) -> None:
         target = self._candidate.world.brokers[self._queue.broker.id]

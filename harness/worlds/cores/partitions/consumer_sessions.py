@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from attrs import frozen
 
 from harness.checkers.partitions.fetch_sessions import FetchSessions, SessionFetch
-from harness.worlds.cores.partitions.simulator import ReplicaHost
 from replica.core.errors import ErrorCode, KafkaError
 from replica.core.fetching.fetch_context import FetchContext, fetch_context
 from replica.core.fetching.fetch_session_cache import NO_SESSION, FetchSessionCache, FetchSessionLimits
@@ -32,7 +31,7 @@ class SessionAnswer:
 class ConsumerSessions:
     """The fetch sessions of consumers in one life of a broker."""
 
-    def __init__(self, broker: ReplicaHost, random: Random) -> None:
+    def __init__(self, broker: Any, random: Random) -> None:
         """`random` draws the ids. It outlives the process, so that a restarted broker does not repeat them."""
         self._broker = broker
         self._sessions = FetchSessionCache(lambda: 1 + int(random.random() * IDS_MAX), LIMITS)

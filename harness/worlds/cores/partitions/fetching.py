@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from harness.worlds.cores.partitions.simulator import ReplicaHost
 from kraft_controller.core.names import BrokerId
 from replica.core.replica_messages import EpochAnswer, Fetched, LeaderRequest, OffsetAnswer
 
@@ -18,7 +17,7 @@ ANSWER_US: Final = 250_000
 class Fetcher:
     """The fetcher of one leader, in one life of the broker."""
 
-    def __init__(self, broker: ReplicaHost, leader: BrokerId) -> None:
+    def __init__(self, broker: Any, leader: BrokerId) -> None:
         self._broker = broker
         self._leader = leader
         self._life = broker.life

@@ -10,14 +10,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from harness.checkers.partitions.disks import check_durable
-from harness.worlds.cores.partitions.simulator import ReplicaHost
 from replica.core.errors import KafkaError
 from replica.storage.unified_log import UnifiedLog
 
 Done = Callable[[KafkaError | None], None]
 
 
-def flush(broker: ReplicaHost, log: UnifiedLog, done: Done) -> None:
+def flush(broker: Any, log: UnifiedLog, done: Done) -> None:
     """Flush as `log.flush` does in a thread. Call `done` with its error or None, unless the broker has ended."""
     whole_us = broker.world.fsync_us(broker.random)
     first_us = int(whole_us * broker.random.random())
@@ -58,7 +57,7 @@ def flush(broker: ReplicaHost, log: UnifiedLog, done: Done) -> None:
 class AwaitedFlushes:
     """Runs the flushes that replicas wait for, one after the other, as `ReplicaDurability` does."""
 
-    def __init__(self, broker: ReplicaHost) -> None:
+    def __init__(self, broker: Any) -> None:
         self._broker = broker
         self._busy = False
 
@@ -84,7 +83,7 @@ class AwaitedFlushes:
 class DueFlushes:
     """Runs the flushes that are due, one log after the other, until one fails."""
 
-    def __init__(self, broker: ReplicaHost) -> None:
+    def __init__(self, broker: Any) -> None:
         self._broker = broker
         self._logs: list[UnifiedLog] = []
         self._busy = False

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Final
 
 from attrs import evolve
 
 from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.checkers.partitions.checkers import ReplicationCheckers
-from harness.checkers.partitions.observed import Broker, Replicated
+from harness.checkers.partitions.observed import Replicated
 from harness.checkers.records import members
 from harness.checkers.records.case import prepared
 from harness.checkers.transactions import NOWHERE, Journal, PositionReply
@@ -24,14 +24,11 @@ from harness.worlds.brokers.recorder import Recorder
 from harness.worlds.brokers.verdict import with_transactions
 from harness.worlds.common import Common
 from harness.worlds.controller.administration import name_of
-from harness.worlds.cores.controller.nodes import Job
 from harness.worlds.cores.controller.simulator import ControllerSimulator
-from harness.worlds.cores.partitions.disk import Disk
 from harness.worlds.cores.store.checks import committed
 from harness.worlds.disks import Crashed
 from kraft_controller.core.names import OFFSETS_TOPIC, TopicPartition
 from replica.core.partitions.log_config import UNBOUNDED, LogConfig
-from replica.core.replica_messages import Fetch, Fetched
 from replica.core.replica_settings import ReplicaSettings
 from replica.wire.validation import LONG_MAX
 
@@ -93,7 +90,7 @@ class Wires:
     transit. Their sender is not notified.
     """
 
-    def __init__(self, world: Common[Any]) -> None:
+    def __init__(self, world: Common) -> None:
         timing = world.script.timing
         self._world = world
         self._random = Random(f"{world.script.seed}/wires")
@@ -209,24 +206,6 @@ class PartitionsSimulator(ControllerSimulator):
 
 def _call(act: Callable[[], None], _: None) -> None:
     act()
-
-
-class ReplicaHost(Broker, Protocol):
-    """The parts of a broker that its fetchers, flushes and sessions of consumers use."""
-
-    world: PartitionsSimulator
-    life: int
-    session: int
-    random: Random
-    disk: Disk
-
-    def later(self, wait_us: int, act: Callable[[], None], /) -> None: ...
-    def do(self, work: Any, done: Callable[[Any], None], /) -> Job: ...
-    def turn(self) -> None:
-        """Carry out the effects of the core."""
-
-    def send(self, target: int, act: Callable[[Any], None], /) -> None: ...
-    def fetch(self, request: Fetch, answer: Callable[[list[Fetched]], None], /) -> None: ...
 
 
 def with_members(outcome: Outcome, recorders: Mapping[str, Recorder], doubtful: Callable[[str], bool]) -> Outcome:

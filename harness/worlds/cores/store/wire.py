@@ -6,33 +6,16 @@ Faults of the network between servers do not affect clients, except that a cut o
 from __future__ import annotations
 
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from harness.worlds.cores.simulator import Simulator
-
-
-class WireClient(Protocol):
-    id: int
-    slow_us: int
-    """The additional delay of its messages."""
-
-    def receive(self, wire: Wire, data: bytes, /) -> None: ...
-    def lost(self, wire: Wire, /) -> None:
-        """Handle that the server hung up, or that the connection broke."""
-
-
-class WireShell(Protocol):
-    """The server's end of a connection."""
-
-    def receive(self, data: bytes, /) -> None: ...
-    def hung_up(self) -> None: ...
 
 
 class Wire:
     __slots__ = ("_cut", "_delay_min", "_delay_span", "_down_at", "_patience", "_random", "_up_at", "_world", "client",
                  "gone", "life", "server", "shell")  # fmt: skip
 
-    def __init__(self, world: Simulator, client: WireClient, server: Any, random: Random) -> None:
+    def __init__(self, world: Simulator, client: Any, server: Any, random: Random) -> None:
         timing = world.script.timing
         self._world = world
         self._random = random
@@ -44,7 +27,7 @@ class Wire:
         self.server = server
         self.life = 0
         """The life of the server process that it leads to; 0 before the first bytes arrive there."""
-        self.shell: WireShell | None = None
+        self.shell: Any | None = None
         self.gone = False
         """True if the connection is over for the client. The client sends and receives nothing more on it."""
         self._cut = False
