@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from harness.cli.statuses import MISUSED
+from harness.cli.root import MISUSED
 from harness.script.checks import ScriptError
 
 _EXTRA_OF: Final = (

@@ -6,8 +6,7 @@ import json
 import sys
 
 from harness.cli import options
-from harness.cli.root import command
-from harness.cli.statuses import INVALID, VALID
+from harness.cli.root import INVALID, VALID, command
 from zab.cli.kit.failures import Misused
 from zab.cli.kit.verb_group import Arguments
 

@@ -14,8 +14,7 @@ from harness.checkers.records.as_json import is_of_brokers
 from harness.checkers.store import Broken, Verdict, judge
 from harness.cli import options
 from harness.cli.common import HISTORY_BYTES_MAX, text_of
-from harness.cli.root import command
-from harness.cli.statuses import INVALID, VALID
+from harness.cli.root import INVALID, VALID, command
 from harness.history import History
 from harness.history_json import loads
 from harness.json_lines import HistoryError, to_json

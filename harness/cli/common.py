@@ -18,10 +18,10 @@ from harness.outcome import Outcome
 from harness.profiles import ALL, drawn
 from harness.profiles import BY_NAME as PROFILES
 from harness.report.diagram import page
+from harness.run.plan import world_for
 from harness.run.regressions import script_in
 from harness.run.replay_line import replay_line
 from harness.run.runner import with_bug
-from harness.run.worlds import world_for
 from harness.script.checks import SERVERS_MAX
 from harness.scripts import ScriptError, to_json
 from harness.worlds import World

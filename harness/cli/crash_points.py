@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Final
 
 import click
+from attrs import evolve, frozen
 
 from harness.cli import options
 from harness.cli.common import Progress
-from harness.cli.root import command
-from harness.cli.statuses import INVALID, VALID
-from harness.run.crash_points import CrashPoint, short_script, targets
-from harness.run.crash_points import crash_points as crashes_at_calls
+from harness.cli.root import INVALID, VALID, command
+from harness.draw import script_from_seed
+from harness.faults import CrashIn, LosePower, Script
+from harness.outcome import Outcome
 from harness.run.replay_line import replay_line
 from harness.run.runner import with_bug
 from harness.script.names import LOSSES
+from harness.worlds import world
 from zab.cli.kit.verb_group import Arguments
 from zab.core.plurals import counted
 
@@ -135,3 +138,58 @@ def _as_json(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mu
             for point in failures
         ],
     }
+
+
+DOWN_MS: Final = 60
+COUNTED: Final = "crash "
+"""The beginning of the name under which a world counts a crash at a call; the kind of the call follows."""
+
+
+@frozen
+class CrashPoint:
+    """A crash of one server or broker before one call to its disk."""
+
+    target: int
+    call: int
+    kind: str
+    """write, sync, rename, sync_dir, ..."""
+    loss: str
+    script: Script
+    outcome: Outcome
+
+
+def short_script(seed: int, machine: str, *, faults: int, ops: int, length_ms: int) -> Script:
+    """Draw a script with small files and frequent snapshots, so that a short run makes calls of all kinds."""
+    script = script_from_seed(seed, voters=3, observers=0, faults=faults, ops=ops, length_ms=length_ms, machine=machine)
+    knobs = evolve(script.knobs, snapshot_every=5, segment_bytes=min(script.knobs.segment_bytes, 500), chunk_bytes=40)
+    return evolve(script, knobs=knobs)
+
+
+def targets(script: Script) -> range:
+    """Return the numbers of the brokers that have partitions, or of the servers."""
+    return range(1, 1 + (script.brokers if script.machine == "partitions" else script.voters))
+
+
+def crashes_at_calls(script: Script, target: int, losses: Sequence[str], first: int = 1) -> Iterator[CrashPoint]:
+    """Run the script with a crash at each call of the target's disk, for each fate of data that is not synced.
+
+    Runs are deterministic, so a run with a crash before call n equals the run without it up to that call. The numbers
+    are counted up, from `first` on, until no crash occurs; then every call that changes the disk has had its crash.
+    """
+    run = world("cores").run
+    for loss in losses:
+        for call in count(first):
+            crashing = _with_crash(script, target, call, loss)
+            outcome = run(crashing)
+            kinds = [what[len(COUNTED) :] for what, _ in outcome.counts if what.startswith(COUNTED)]
+            if not kinds and outcome.valid:
+                break
+            yield CrashPoint(target, call, kinds[0] if kinds else "none", loss, crashing, outcome)
+            if not kinds:
+                break  # the script itself fails
+
+
+def _with_crash(script: Script, target: int, call: int, loss: str) -> Script:
+    if script.machine == "partitions":
+        return evolve(script, ops=(LosePower(0, DOWN_MS, target, loss, call), *script.ops))
+    return evolve(script, faults=(CrashIn(0, DOWN_MS, target, loss=loss, calls=call), *script.faults))

@@ -11,8 +11,7 @@ from attrs import asdict
 
 from harness.cli import options
 from harness.cli.common import with_mutant
-from harness.cli.root import command
-from harness.cli.statuses import INVALID, VALID
+from harness.cli.root import INVALID, VALID, command
 from harness.exploration.model import Bounds, Model
 from harness.exploration.search import Found, Progress, Search
 from harness.exploration.servers import OutOfScopeError

@@ -14,19 +14,17 @@ import attrs
 
 from harness.cli import options
 from harness.cli.common import Progress, check_profile, check_recorded, check_size, draw, with_mutant
-from harness.cli.root import command
+from harness.cli.root import INVALID, VALID, command
 from harness.cli.shrink import in_words, keep_script
-from harness.cli.statuses import INVALID, VALID
 from harness.faults import MACHINES, Script
 from harness.mutants.table import BY_NAME
 from harness.probes import PREFIX, Probe, missed, probes_of
 from harness.recoveries import overlap_summary
 from harness.run.mix import Mix, machines_and_worlds, mix_of, table
-from harness.run.plan import Plan
+from harness.run.plan import Plan, world_for
 from harness.run.replay_line import replay_line
 from harness.run.runner import campaign
 from harness.run.tally import Tally, grouped
-from harness.run.worlds import world_for
 from harness.scripts import describe, loads, to_json
 from harness.shrink import same_invariant, shrink
 from zab.cli.kit.failures import Misused

@@ -6,8 +6,7 @@ import json
 
 from harness.cli import options
 from harness.cli.common import Progress
-from harness.cli.root import command, near
-from harness.cli.statuses import INVALID, VALID
+from harness.cli.root import INVALID, VALID, command, near
 from harness.mutants.edit import Stale
 from harness.mutants.hunt import Verdict, examined, hunt, write
 from harness.mutants.table import BY_NAME, IMPOSSIBLE, MUTANTS

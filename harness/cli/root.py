@@ -15,6 +15,7 @@ import click
 from zab.cli.kit.program import LazyCommand, Program
 from zab.cli.kit.verb_group import Arguments, params_of
 
+VALID, INVALID, MISUSED = 0, 1, 2
 _TABLE: Final = {
     "drill": ("one_run", "a first look: cut off the leader of three servers, and draw the run"),
     "run": ("one_run", "generate a script from a seed, run it, and check it"),

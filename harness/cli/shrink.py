@@ -21,8 +21,7 @@ from harness.cli.common import (
     verdict,
     with_mutant,
 )
-from harness.cli.root import command
-from harness.cli.statuses import INVALID, VALID
+from harness.cli.root import INVALID, VALID, command
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.run.regressions import Regression, code_version, store

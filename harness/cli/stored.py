@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.cli import options
-from harness.cli.root import command
-from harness.cli.statuses import INVALID, VALID
+from harness.cli.root import INVALID, VALID, command
 from harness.spark import compare as comparison
 from harness.spark.analysis import Analysis, NoAnalysis, is_small, stored
 from harness.spark.layout import Layout, LayoutError, appearing, find

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import click
+from attrs import frozen
 
 from harness.cli import options
 from harness.cli.common import chosen, outcome_as_json, verdict
-from harness.cli.root import command
-from harness.cli.statuses import INVALID, VALID
-from harness.faults import FAULTS, MACHINES, OPS, Fault, Op, Reconfigure
-from harness.run.comparison import compare
+from harness.cli.root import INVALID, VALID, command
+from harness.faults import FAULTS, MACHINES, OPS, Fault, Op, Reconfigure, Script
+from harness.outcome import Outcome
 from harness.scripts import describe
 from harness.worlds import UNSUPPORTED, WORLDS, World, world
 from zab.cli.kit.failures import Misused
@@ -101,6 +102,54 @@ def _as_json(each: World, kinds: list[Fault | Op]) -> dict[str, object]:
 
 
 # -- the comparison ------------------------------------------------------------------------------------
+
+
+@frozen
+class Comparison:
+    """The outcomes in all worlds. The script lacks the kinds of items that one of the worlds does not support."""
+
+    script: Script
+    left_out: tuple[str, ...]
+    outcomes: tuple[tuple[str, Outcome], ...]
+
+    @property
+    def valid(self) -> bool:
+        return all(outcome.valid for _, outcome in self.outcomes)
+
+    @property
+    def agree(self) -> bool:
+        return len({outcome.invariant for _, outcome in self.outcomes}) == 1
+
+    def differences(self) -> Iterator[str]:
+        """Describe each world that differs from the first one."""
+        (name, first), *others = self.outcomes
+        for other, outcome in others:
+            if outcome.invariant != first.invariant:
+                yield f"{name}: {_verdict(first)}; {other}: {_verdict(outcome)}"
+
+
+def _verdict(outcome: Outcome) -> str:
+    return "valid" if outcome.valid else f"{outcome.invariant or 'unknown'}: {outcome.what}"
+
+
+def compare(
+    script: Script,
+    names: Iterable[str] = WORLDS,
+    *,
+    begins: Callable[[str], object] = lambda name: None,
+    chosen: Callable[[str], World] = world,
+) -> Comparison:
+    there = [chosen(name) for name in names]
+    left_out: set[str] = set()
+    for each in there:
+        playable = each.playable(script)
+        script = playable.script
+        left_out.update(playable.skipped)
+    outcomes = []
+    for each in there:
+        begins(each.name)
+        outcomes.append((each.name, each.run(script)))
+    return Comparison(script, tuple(sorted(left_out)), tuple(outcomes))
 
 
 def _compare(arguments: Arguments) -> int:

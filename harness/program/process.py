@@ -23,7 +23,6 @@ import zab
 from harness.exceptions import first_of
 from harness.faults import StrikeNode
 from harness.history import Event
-from harness.program.control_exceptions import reraise_control
 from harness.program.fleet import NodeAct
 from harness.program.forbidden import ForbiddenCall
 from harness.program.node import Node
@@ -42,6 +41,19 @@ RESTART_MS: Final = 1_000
 """The time after which a node starts again whose `main` ended with an expected error."""
 NOTE: Final = "node"
 """The verb of a node's events in the trace."""
+
+
+CONTROL: Final = (KeyboardInterrupt, GeneratorExit, trio.Cancelled)
+
+
+def reraise_control(error: BaseException) -> None:
+    """Raise the part of an exception that ends the caller, too; return if there is none."""
+    if isinstance(error, BaseExceptionGroup):
+        part = error.subgroup(CONTROL)
+        if part is not None:
+            raise part
+    elif isinstance(error, CONTROL):
+        raise error
 
 
 class StepWatch(trio.abc.Instrument):

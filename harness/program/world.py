@@ -21,14 +21,12 @@ from harness.exceptions import described, first_of
 from harness.faults import Fault, Knobs, NodeFault, Op, Script, StrikeNode
 from harness.outcome import Outcome
 from harness.program import culprit
-from harness.program.control_exceptions import reraise_control
 from harness.program.fleet import Fleet, NodeAct
 from harness.program.forbidden import ForbiddenCall, guarded
 from harness.program.history import explain
 from harness.program.nemesis import ProgramNemesis
 from harness.program.node import Node
-from harness.program.process import NOTE, CallRecorder, NodeLife, NodeProcess
-from harness.program.turns import TURNS_MAX, TurnCounter
+from harness.program.process import NOTE, CallRecorder, NodeLife, NodeProcess, reraise_control
 from harness.script.checks import ScriptError
 from harness.script.names import ACTIVE
 from harness.watchdog import RunAway
@@ -90,6 +88,32 @@ class Program:
     expected: tuple[type[BaseException], ...] = ()
     """The errors by which `main` may end: the node is started again then."""
     settle_ms: int = SETTLE_MS
+
+
+TURNS_MAX: Final = 50_000
+"""The turns at one virtual time, in each of which every ready task takes a step. A usual program needs a dozen."""
+
+
+class TurnCounter(trio.abc.Instrument):
+    """Calls a function once if Trio's loop takes too many turns at one virtual time: a task never sleeps or waits.
+
+    The limit is counted, so it is the same on any machine.
+    """
+
+    def __init__(self, exceeded: Callable[[], None]) -> None:
+        self._exceeded = exceeded
+        self._turns = 0
+        self.at = -1.0
+        """The virtual time of the last turn, in seconds."""
+
+    def before_io_wait(self, timeout: float) -> None:
+        at = trio.current_time()
+        if at != self.at:
+            self.at = at
+            self._turns = 0
+        self._turns += 1
+        if self._turns == TURNS_MAX:
+            self._exceeded()
 
 
 class ProgramLiveness:

@@ -21,9 +21,8 @@ from harness.faults import MACHINES
 from harness.probes import PREFIX
 from harness.profiles import BY_NAME as PROFILES
 from harness.profiles import of_machine
-from harness.run.plan import Plan
+from harness.run.plan import Plan, world_for
 from harness.run.tally import Tally
-from harness.run.worlds import world_for
 from harness.script.names import is_users
 
 ROUND: Final = 64

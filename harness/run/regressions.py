@@ -20,9 +20,9 @@ from attrs import frozen
 from harness import scripts
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
+from harness.run.plan import world_for
 from harness.run.replay_line import replay_line, terse
 from harness.run.runner import with_bug
-from harness.run.worlds import world_for
 from harness.script import as_json
 from harness.script.script import Script
 from harness.scripts import ScriptError

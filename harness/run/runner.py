@@ -24,9 +24,8 @@ from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
 from harness.run.mix import ROUND, Choice, Kind, Mix
-from harness.run.plan import Plan
+from harness.run.plan import Plan, world_for
 from harness.run.tally import Tally, tally
-from harness.run.worlds import world_for
 from harness.watchdog import watchdog
 from harness.worlds import Run
 

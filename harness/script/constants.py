@@ -1,16 +1,18 @@
 """The constants and settings of the product that scripts draw beside the `Knobs`: timers, windows, limits, batch sizes.
 
 No operator sets most of them, and their usual values are out of reach in a short run: a checkpoint at each 4096th zxid,
-a check every ten minutes. A script has the small values that it draws. `harness.worlds.cores.in_force` changes them for
-the time of one run. A row names a constant of a module, or a field of a module's settings.
+a check every ten minutes. A script has the small values that it draws. `in_force` changes them for the time of
+one run. A row names a constant of a module, or a field of a module's settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from harness.script.names import MACHINES, WITH_BROKERS
 
@@ -171,3 +173,22 @@ CONSTANTS: Final[Mapping[str, Constant]] = {
         "harness.worlds.cores.partitions.transaction_coordinator:MARKERS.partitions_max", (1, 2), PARTITIONS
     ),
 }
+
+
+@contextmanager
+def in_force(drawn: Sequence[Drawn]) -> Iterator[None]:
+    """Change the constants inside the block.
+
+    The modules that a run uses must be imported before: a module that is imported inside the block, and imports a
+    constant by name, would keep its changed value.
+    """
+    with ExitStack() as stack:
+        for each in drawn:
+            constant = CONSTANTS[each.name]
+            where, _, path = constant.where.partition(":")
+            name, _, setting = path.partition(".")
+            value = evolve(getattr(import_module(where), name), **{setting: each.value}) if setting else each.value
+            for module in map(import_module, (where, *constant.also)):
+                stack.callback(setattr, module, name, getattr(module, name))
+                setattr(module, name, value)
+        yield

@@ -16,9 +16,8 @@ from attrs import evolve, fields, frozen
 
 from harness.faults import Script
 from harness.outcome import Outcome
-from harness.run.plan import Plan
+from harness.run.plan import Plan, world_for
 from harness.run.runner import timed, with_bug
-from harness.run.worlds import world_for
 from harness.spark.identity import code_hash, share
 from harness.spark.layout import Chunk, Layout, appearing
 from harness.spark.rows import Row, act_rows, error_row, history_rows, run_row

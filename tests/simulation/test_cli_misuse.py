@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.cli.root import COMMANDS
-from harness.cli.statuses import MISUSED, VALID
+from harness.cli.root import COMMANDS, MISUSED, VALID
 
 NO_SCRIPTS = {
     "empty": (b"\n", "the script is empty"),

@@ -32,7 +32,7 @@ from harness.faults import (
     Vanish,
 )
 from harness.script.checks import ScriptError
-from harness.script.constants import CONSTANTS, Drawn
+from harness.script.constants import CONSTANTS, Drawn, in_force
 from harness.script.reading import script as read
 from harness.script.writing import describe
 from harness.scripts import dumps, loads
@@ -40,7 +40,6 @@ from harness.shrink.shrink import shrink
 from harness.shrink.trials import Moment
 from harness.worlds import recorded
 from harness.worlds.common import founders_of
-from harness.worlds.cores.in_force import in_force
 from harness.worlds.cores.partitions import consumer_sessions, simulator
 from harness.worlds.cores.store import server
 from harness.worlds.cores.world import simulator_of

@@ -29,7 +29,7 @@ from harness.outcome import Outcome
 from harness.script.checks import ScriptError
 from harness.script.names import EDGES
 from harness.worlds import world
-from harness.worlds.cores.controller.write_strikes import WriteStrikes
+from harness.worlds.cores.controller.simulator import WriteStrikes
 from harness.worlds.cores.world import run, world_of
 from kraft_controller.core.names import BrokerId, TopicId, Version
 from kraft_controller.core.state import Assignment

@@ -10,11 +10,11 @@ import pytest
 from attrs import evolve
 
 from harness.cli import main
+from harness.cli.crash_points import CrashPoint, crashes_at_calls, short_script, targets
 from harness.faults import Script
 from harness.mutants.edit import planted
 from harness.mutants.table import BY_NAME
 from harness.outcome import Outcome
-from harness.run.crash_points import CrashPoint, crash_points, short_script, targets
 from harness.script.names import LOSSES
 from harness.worlds import world
 from harness.worlds.cores.world import run
@@ -26,7 +26,7 @@ def points(
     machine: str, target: int, *losses: str, seed: int = SEED, length_ms: int = 700, first: int = 1
 ) -> Iterator[CrashPoint]:
     script = short_script(seed, machine, faults=2, ops=14, length_ms=length_ms)
-    return crash_points(script, target, losses or LOSSES, first)
+    return crashes_at_calls(script, target, losses or LOSSES, first)
 
 
 @pytest.mark.parametrize("machine", ["list", "store"])
@@ -79,8 +79,8 @@ def test_script_that_fails_without_a_crash_is_reported_once(monkeypatch: pytest.
     def run_that_fails(script: Script, *, trace: bool = False) -> Outcome:
         return failed
 
-    monkeypatch.setattr("harness.run.crash_points.world", lambda name: evolve(world(name), run=run_that_fails))
-    [point] = crash_points(script, 1, ("lose",))
+    monkeypatch.setattr("harness.cli.crash_points.world", lambda name: evolve(world(name), run=run_that_fails))
+    [point] = crashes_at_calls(script, 1, ("lose",))
     assert (point.kind, point.call) == ("none", 1)
 
 

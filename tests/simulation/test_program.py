@@ -42,8 +42,7 @@ from harness.program import world as worlds
 from harness.program.fleet import Fleet, NodeAct
 from harness.program.generate import generated
 from harness.program.runs import simpler
-from harness.program.turns import TURNS_MAX
-from harness.program.world import NO_ERROR, REPEATABLE, SETTLES, Program, ProgramWorld, run
+from harness.program.world import NO_ERROR, REPEATABLE, SETTLES, TURNS_MAX, Program, ProgramWorld, run
 from harness.scripts import dumps, loads
 from harness.shrink import same_invariant, shrink
 from tests.simulation import programs

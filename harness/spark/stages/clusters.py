@@ -19,9 +19,9 @@ from pyspark.sql import functions as F
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.report.diagram import page
+from harness.run.plan import world_for
 from harness.run.replay_line import replay_line
 from harness.run.runner import timed, with_bug
-from harness.run.worlds import world_for
 from harness.scripts import loads, to_json
 from harness.shrink import same_invariant, shrink
 from harness.spark.layout import appearing

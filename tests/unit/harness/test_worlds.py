@@ -8,9 +8,9 @@ import pytest
 from attrs import evolve
 
 from harness.cli import main
+from harness.cli.worlds import compare
 from harness.faults import FAULTS, OPS, Crash, Fault, Op, Pause, Script
 from harness.outcome import Outcome
-from harness.run.comparison import compare
 from harness.worlds import WORLDS, World, world
 
 KINDS = {kind.__name__ for kind in (*FAULTS, *OPS)}

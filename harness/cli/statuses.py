@@ -1,3 +1,0 @@
-"""The exit statuses of the commands."""
-
-VALID, INVALID, MISUSED = 0, 1, 2
