@@ -24,33 +24,9 @@ from typing import Final
 
 from attrs import frozen
 
+from harness import faults
 from harness.checkers.judge import Checker
 from harness.checkers.oracle_state import OracleState, ServerState, Violation
-from harness.faults import (
-    Crash,
-    CrashAll,
-    CrashIn,
-    CutLinks,
-    DoubleLinks,
-    FailDisk,
-    Fault,
-    FlipBit,
-    FullDisk,
-    Isolate,
-    LoseDisk,
-    LoseFsync,
-    MisdirectRecord,
-    OldDisk,
-    Partition,
-    Pause,
-    Reconfigure,
-    Restart,
-    RollingRestart,
-    Script,
-    Setting,
-    Split,
-    When,
-)
 from harness.quorums import decide
 from zab.core.zxid import ServerId, Zxid, show
 
@@ -94,9 +70,9 @@ class Effect:
     """True if the membership is unknown: the segment cannot be `must not` either."""
 
 
-def timeline(script: Script) -> list[Segment]:
+def timeline(script: faults.Script) -> list[Segment]:
     effects = [effect for fault in script.faults for effect in _effects(script, fault)]
-    changes = [op.at for op in script.ops if isinstance(op, Reconfigure)]
+    changes = [op.at for op in script.ops if isinstance(op, faults.Reconfigure)]
     if changes:
         effects.append(Effect(min(changes), script.length_ms, anything=True, members=True))
     times = {0, script.length_ms}
@@ -108,7 +84,7 @@ def timeline(script: Script) -> list[Segment]:
     ]
 
 
-def _service(script: Script, effects: Sequence[Effect]) -> Service:
+def _service(script: faults.Script, effects: Sequence[Effect]) -> Service:
     voters = range(1, script.voters + 1)
     if not any(effect.anything for effect in effects):
         taken = {sid for effect in effects for sid in effect.takes}
@@ -122,12 +98,12 @@ def _service(script: Script, effects: Sequence[Effect]) -> Service:
     return Service.UNKNOWN
 
 
-def _is_quorum(script: Script, sids: Sequence[int]) -> bool:
+def _is_quorum(script: faults.Script, sids: Sequence[int]) -> bool:
     weights = {ServerId(sid): weight for sid, weight in enumerate(script.weights, 1)}
     return decide(range(1, script.voters + 1), script.groups, weights, sids)
 
 
-def _must(script: Script, left: Sequence[int], effects: Sequence[Effect], somebody: int) -> bool:
+def _must(script: faults.Script, left: Sequence[int], effects: Sequence[Effect], somebody: int) -> bool:
     """Return True if remaining servers that are certainly connected with each other form a quorum."""
     if not script.groups:
         return _is_quorum(script, next(_together(left, effects), ())[somebody:])
@@ -162,46 +138,54 @@ def _hear(one: int, other: int, effects: Sequence[Effect]) -> bool:
 # -- the effects of each fault ---------------------------------------------------------------------------
 
 
-def _effects(script: Script, fault: Fault) -> list[Effect]:
+def _effects(script: faults.Script, fault: faults.Fault) -> list[Effect]:
     length, at = script.length_ms, fault.at
     servers = tuple(range(1, script.servers + 1))
     match fault:
-        case Isolate(for_ms=for_ms, server=server):
+        case faults.Isolate(for_ms=for_ms, server=server):
             if server < 1:
                 return [Effect(at, at + for_ms, somebody=1)]
             return [Effect(at, at + for_ms, groups=((server,), tuple(sid for sid in servers if sid != server)))]
-        case Partition(for_ms=for_ms, groups=groups):
+        case faults.Partition(for_ms=for_ms, groups=groups):
             if any(sid < 1 for group in groups for sid in group):
                 return [Effect(at, at + for_ms, anything=True)]
             return [Effect(at, at + for_ms, groups=(*groups, *((sid,) for sid in servers))), *_bent(fault)]
-        case Split(for_ms=for_ms, shape=shape, server=server):
+        case faults.Split(for_ms=for_ms, shape=shape, server=server):
             if server < 1 or server > script.servers or shape != "halves":
                 return [Effect(at, at + for_ms, anything=True)]
             turned = (*servers[server - 1 :], *servers[: server - 1])
             half = max(1, len(turned) // 2)
             return [Effect(at, at + for_ms, groups=(turned[:half], turned[half:]))]
-        case Crash(down_ms=down_ms, server=server) | Restart(down_ms=down_ms, server=server):
+        case faults.Crash(down_ms=down_ms, server=server) | faults.Restart(down_ms=down_ms, server=server):
             return [_away(at, at + down_ms + STARTS_MS, server)]
-        case Pause(for_ms=for_ms, server=server):
+        case faults.Pause(for_ms=for_ms, server=server):
             return [_away(at, at + for_ms, server)]
-        case CutLinks(server=server) | DoubleLinks(server=server):
+        case faults.CutLinks(server=server) | faults.DoubleLinks(server=server):
             return [_away(at, at + 1, server)]
-        case CrashAll(down_ms=down_ms):
+        case faults.CrashAll(down_ms=down_ms):
             return [Effect(at, at + down_ms + STARTS_MS, anything=True)]
-        case LoseDisk(down_ms=down_ms, server=server) | FlipBit(down_ms=down_ms, server=server):
+        case faults.LoseDisk(down_ms=down_ms, server=server) | faults.FlipBit(down_ms=down_ms, server=server):
             back = at + down_ms + STARTS_MS
             return [_away(at, back, server), _away(back, length, server)]
-        case OldDisk() | LoseFsync() | MisdirectRecord() | CrashIn() | When() | FailDisk() | FullDisk():
+        case (
+            faults.OldDisk()
+            | faults.LoseFsync()
+            | faults.MisdirectRecord()
+            | faults.CrashIn()
+            | faults.When()
+            | faults.FailDisk()
+            | faults.FullDisk()
+        ):
             return [Effect(at, length, anything=True)]  # the run decides when it takes effect
-        case RollingRestart(down_ms=down_ms, wait_ms=wait_ms):
+        case faults.RollingRestart(down_ms=down_ms, wait_ms=wait_ms):
             return [Effect(at, at + script.servers * (down_ms + wait_ms + STARTS_MS), anything=True)]
-        case Setting(for_ms=for_ms):
+        case faults.Setting(for_ms=for_ms):
             return [Effect(at, at + for_ms + 2 * STARTS_MS, anything=True)]
         case _:  # bad links, slow disks, wrong clocks
             return [Effect(at, at + getattr(fault, "for_ms", 0), anything=True)]
 
 
-def _bent(fault: Partition) -> list[Effect]:
+def _bent(fault: faults.Partition) -> list[Effect]:
     """Return an unknown effect if groups overlap: a bridge decides in no fixed time which side serves."""
     named = [sid for group in fault.groups for sid in group]
     return [Effect(fault.at, fault.at + fault.for_ms, anything=True)] if len(named) > len(set(named)) else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import trio
 
 from harness.draw import JOINERS
+from harness.embed.child import CHILD, Called
 from harness.faults import Script
 from harness.script.checks import SERVERS_MAX, check
 
@@ -18,8 +20,10 @@ LEAST: Final = {"nodes": 1, "runs": 1, "length_ms": 1, "jobs": 1}
 """The least values of numbers. The default is 0."""
 
 
-def check_outside_trio(call: str) -> None:
-    """Raise an error that explains why the call cannot work, if Trio already runs in this thread."""
+def check_place(call: str) -> None:
+    """Raise an error if a campaign cannot run here: while a file is loaded for its classes, or where Trio runs."""
+    if os.environ.get(CHILD):
+        raise Called
     try:
         trio.lowlevel.current_trio_token()
     except RuntimeError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -11,20 +10,11 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from harness.checkers import Violation
-from harness.embed import other_process, roundtrip
-from harness.embed.arguments import (
-    check_numbers,
-    check_outside_trio,
-    check_paths,
-    check_script,
-    check_seconds,
-    check_servers,
-)
-from harness.embed.child import CHILD, Called
+from harness.embed import arguments, other_process, roundtrip
 from harness.embed.lookup import name_of, parts_of, shell_prefix, without_model
 from harness.embed.model import MODEL, REQUESTS, STATE, Make, Model, SystemUnderTest, system_of
 from harness.embed.report import Failure, Report
-from harness.embed.search import Limits, Numbered, Subject, replayed, search
+from harness.embed.search import Limits, Subject, replayed, search
 from harness.embed.world import run
 from harness.faults import MACHINES, Script
 from harness.run.plan import Plan
@@ -99,20 +89,18 @@ def campaign(
     A wrong argument is a `TypeError` or a `ValueError` that names it, before anything runs. Ctrl-C prints the report of
     the runs so far; while a failure is shrunk, it ends that search with the smallest script so far.
     """
-    if os.environ.get(CHILD):
-        raise Called
-    check_outside_trio("campaign")
-    check_numbers(
+    arguments.check_place("campaign")
+    arguments.check_numbers(
         runs=runs, seed=seed, faults=faults, operations=operations, length_ms=length_ms, shrink_runs=shrink_runs,
         jobs=jobs, stop_after=stop_after,
     )  # fmt: skip
-    check_seconds(shrink_seconds)
-    check_servers(servers)
-    check_paths(keep=keep, diagram=diagram)
-    check_script(script)
+    arguments.check_seconds(shrink_seconds)
+    arguments.check_servers(servers)
+    arguments.check_paths(keep=keep, diagram=diagram)
+    arguments.check_script(script)
     if script is None:
         plan = Plan(runs, seed, tuple(servers), 0, faults, operations, length_ms, machine=name_of(machine))
-        scripts = _generated(plan)
+        scripts = [(seed + number, plan.script(number)) for number in range(runs)]
     else:
         one = _loaded(script, name_of(machine))
         scripts = [(one.seed, one)]
@@ -145,11 +133,9 @@ def replay(
 
     The script is not shrunk. `diagram` is drawn also if every invariant holds.
     """
-    if os.environ.get(CHILD):
-        raise Called
-    check_outside_trio("replay")
-    check_paths(diagram=diagram)
-    check_script(script)
+    arguments.check_place("replay")
+    arguments.check_paths(diagram=diagram)
+    arguments.check_script(script)
     given = _system(machine, model, requests, state)
     began = time.monotonic()
     file = None if isinstance(script, Script) else Path(script)
@@ -182,7 +168,3 @@ def _loaded(script: Script | str | Path, name: str) -> Script:
             " module:Class"
         )
     return evolve(one, machine=name)
-
-
-def _generated(plan: Plan) -> list[Numbered]:
-    return [(plan.base + number, plan.script(number)) for number in range(plan.runs)]

@@ -12,7 +12,7 @@ from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from attrs import evolve, frozen
 
@@ -26,14 +26,11 @@ from harness.run.tally import grouped
 from harness.scripts import dumps
 from harness.shrink import Stop, same_invariant, shrink
 from harness.shrink.trials import until
+from harness.worlds import Run
 from zab.core.plurals import counted
 
 Numbered: TypeAlias = tuple[int, Script]
 """A script and the seed that it was generated from."""
-
-
-class Run(Protocol):
-    def __call__(self, script: Script, *, trace: bool = False) -> Outcome: ...
 
 
 @frozen

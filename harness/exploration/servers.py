@@ -24,6 +24,7 @@ from harness.worlds.common import settings_of
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.world import World
 from harness.worlds.cores.writer import Writer
+from harness.worlds.disks import judge_durable
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.leader.leader import Leader
@@ -121,7 +122,7 @@ class WriteQueue(Writer):
     def write_next(self, disk: Disk) -> Ticket:
         write = self.queue.pop(0)
         disk.perform(write)
-        self._report_durable([write])
+        judge_durable(self._world.judge, self._server.id, [write])
         return write.ticket
 
 

@@ -10,19 +10,10 @@ from harness.checkers.oracle_state import OracleState, ServerState
 from harness.history import History, Info, Invoke, Request, Response, SessionEvent, WatchFired
 from harness.probes import NAMES, PREFIX
 from harness.quorums import is_quorum
+from zab.core import ready
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Ack, AckNewLeader, NewLeader, State
-from zab.core.ready import (
-    Append,
-    BeginSnapshot,
-    InstallSnapshot,
-    Recovered,
-    SaveEpochs,
-    SnapshotChunk,
-    Truncate,
-    Write,
-)
 from zab.core.zxid import NOTHING, Epoch, ServerId, Zxid, epoch_of
 
 _COUNTED: Final = {name: name for name in ("sync diff", "sync trunc", "sync snap", "readmitted")} | {
@@ -148,14 +139,14 @@ class Probes(Checker):
 
     # -- disks ---------------------------------------------------------------------------------------------
 
-    def crashed(self, server: ServerState, unfinished: Sequence[Write]) -> None:
+    def crashed(self, server: ServerState, unfinished: Sequence[ready.Write]) -> None:
         kinds = {type(write) for write in unfinished}
-        if kinds & {BeginSnapshot, SnapshotChunk, InstallSnapshot}:
+        if kinds & {ready.BeginSnapshot, ready.SnapshotChunk, ready.InstallSnapshot}:
             self.hit("dies in a snapshot")
         if server.id in self._cut:
             self.hit("dies after a truncation")
             self._cut.discard(server.id)
-        if SaveEpochs in kinds and kinds & {Append, Truncate, InstallSnapshot}:
+        if ready.SaveEpochs in kinds and kinds & {ready.Append, ready.Truncate, ready.InstallSnapshot}:
             self.hit("dies at adoption")
         if server.state is State.LEADING:
             self._deposed(server)
@@ -175,7 +166,7 @@ class Probes(Checker):
         decided = is_quorum(ghost.governing[zxid], ghost.had(zxid))
         self.hit("quorum acked, leader dies" if decided else "unacked, leader dies")
 
-    def started(self, server: ServerState, recovered: Recovered) -> None:
+    def started(self, server: ServerState, recovered: ready.Recovered) -> None:
         last = recovered.batches[-1].last if recovered.batches else recovered.snapshot
         if server.went_back:
             self.hit("old disk unnoticed")

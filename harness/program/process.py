@@ -135,7 +135,7 @@ class NodeLife:
 
     def __init__(self, process: NodeProcess, start: int) -> None:
         world = process.world
-        seed = f"{world.seed}/node/{process.number}/{start}"
+        seed = f"{world.script.seed}/node/{process.number}/{start}"
         self.process = process
         self.world = world
         self.start = start
@@ -143,7 +143,7 @@ class NodeLife:
         self.scope = trio.CancelScope()
         self.dead = self.paused = self.ending = False
         self.entropy = Random(f"{seed}/entropy")
-        self.node = Node(self, process.number, start, world.nodes, Random(seed))
+        self.node = Node(self, process.number, start, world.script.nodes, Random(seed))
         self.server = 0
         """The server that its last connection leads to."""
         self._client_random = Random(f"{seed}/client")
@@ -155,7 +155,7 @@ class NodeLife:
         self.note("starts")
         try:
             with self.scope:
-                await self.world.main(self.node)
+                await self.world.program.main(self.node)
         except BaseException as error:
             reraise_control(error)
             if self.dead or self.world.over:
@@ -190,7 +190,7 @@ class NodeLife:
         for host in parse_hosts(hosts).hosts:
             if host not in known:
                 raise ConfigError(f"{hosts!r}: {shown(host)} is no simulated server: use node.hosts, {self.hosts!r}")
-        protocol: Any = partial(ProgramProtocol, self) if self.world.traced else ClientProtocol
+        protocol: Any = partial(ProgramProtocol, self) if self.world.trace is not None else ClientProtocol
         outside = Outside(_addresses, self._dial, self._client_random, protocol)
         return connect(hosts, **{**options, "tls": None, "outside": outside})
 
@@ -296,7 +296,7 @@ class NodeProcess:
         """Set unless a strike has cut the node off."""
         self.reachable.set()
         self._starts = 0
-        self._random = Random(f"{world.seed}/process/{number}")
+        self._random = Random(f"{world.script.seed}/process/{number}")
         world.network.places[host_of(number)] = -number
 
     @property

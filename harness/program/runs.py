@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -11,18 +10,10 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from harness.embed.arguments import (
-    check_numbers,
-    check_outside_trio,
-    check_paths,
-    check_script,
-    check_seconds,
-    check_servers,
-)
-from harness.embed.child import CHILD, Called
+from harness.embed import arguments
 from harness.embed.lookup import name_of, path_prefix
 from harness.embed.report import Failure, Report
-from harness.embed.search import Limits, Numbered, Subject, replayed, search
+from harness.embed.search import Limits, Subject, replayed, search
 from harness.faults import Fault, Script, StrikeNode, is_users
 from harness.outcome import Outcome
 from harness.program.fleet import Fleet
@@ -116,20 +107,19 @@ def application(
     Within the runs, a node that reads a real clock, draws unseeded random numbers, or uses a thread, a socket or
     another process fails with an error that names the call and its line.
     """
-    if os.environ.get(CHILD):
-        raise Called
-    check_outside_trio("application")
-    check_numbers(
+    arguments.check_place("application")
+    arguments.check_numbers(
         nodes=nodes, runs=runs, seed=seed, faults=faults, shrink_runs=shrink_runs, jobs=jobs, stop_after=stop_after
     )
     if nodes > NODES_MAX:
         raise ValueError(f"nodes={nodes}: expected from 1 to {NODES_MAX}")
-    check_seconds(shrink_seconds, seconds=seconds, settle_seconds=settle_seconds)
-    if round(seconds * 1_000) < 1:
+    arguments.check_seconds(shrink_seconds, seconds=seconds, settle_seconds=settle_seconds)
+    length_ms = round(seconds * 1_000)
+    if length_ms < 1:
         raise ValueError(f"seconds={seconds!r}: expected 0.001 or more")
-    check_servers((servers,))
-    check_paths(keep=keep, diagram=diagram)
-    check_script(script)
+    arguments.check_servers((servers,))
+    arguments.check_paths(keep=keep, diagram=diagram)
+    arguments.check_script(script)
     parts = {"invariant": invariant, "settled": settled, "expected": expected}
     program = program_of(main, name_of(main), settle_ms=round(settle_seconds * 1_000), **parts)
     given = _Given(program, parts, settle_seconds)
@@ -143,20 +133,8 @@ def application(
             raise ValueError(f"script: it has no nodes; {one.machine} is no program")
         file = None if isinstance(script, Script) else Path(script)
         return replayed(subject, evolve(one, machine=program.name), file, diagram, began)
-    numbered: list[Numbered] = [
-        (
-            number,
-            generated(
-                number,
-                machine=program.name,
-                nodes=nodes,
-                servers=servers,
-                faults=faults,
-                length_ms=round(seconds * 1_000),
-            ),
-        )
-        for number in range(seed, seed + runs)
-    ]
+    make = partial(generated, machine=program.name, nodes=nodes, servers=servers, faults=faults, length_ms=length_ms)
+    numbered = [(number, make(number)) for number in range(seed, seed + runs)]
     different = _difference(program, numbered[0][1])
     if different is not None:
         failure = Failure(REPEATABLE, different, None, seed)

@@ -191,23 +191,8 @@ class ProgramWorld(World):
     # -- for nodes -------------------------------------------------------------------------------------
 
     @property
-    def traced(self) -> bool:
-        return self.trace is not None
-
-    @property
-    def seed(self) -> int:
-        return self.script.seed
-
-    @property
-    def nodes(self) -> int:
-        return self.script.nodes
-
-    @property
     def hosts(self) -> str:
         return ",".join(f"{host_of(server.id)}:{CLIENT_PORT}" for server in self.servers[1:])
-
-    async def main(self, node: Node) -> None:
-        await self.program.main(node)
 
     def acted(self, act: NodeAct) -> None:
         self.fleet.acts.append(act)
@@ -282,10 +267,7 @@ class ProgramWorld(World):
         if self.program.invariants:
             self.push(CHECK_US, self._check_again, None, None)
         for fault in self.script.faults:
-            self.push(fault.at * 1_000, self._check_once, None, None)
-
-    def _check_once(self, _: object, __: object) -> None:
-        self.check()
+            self.push(fault.at * 1_000, lambda _, __: self.check(), None, None)
 
     def step(self) -> None:
         self._last_us = self.now

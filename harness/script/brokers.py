@@ -12,19 +12,7 @@ from typing import Final
 
 from attrs import frozen
 
-from harness.script.names import (
-    ACKS,
-    CONTROLLER,
-    DISK_ERRORS,
-    DURABILITIES,
-    EDGES,
-    LOSSES,
-    READS,
-    STRIKES,
-    TRUNCATIONS,
-    UNCLEAN,
-    WAYS,
-)
+from harness.script import names
 from harness.script.values import Among, Kind, Scale, Short, Upto, Value, drawn, fields_of, kinds
 from harness.script.workload import Op
 
@@ -33,9 +21,9 @@ TOPICS_MAX: Final = 3
 TOPIC: Final = Upto(1, TOPICS_MAX)
 PARTITION: Final = Short(0, 2)
 FACTOR: Final = Among((1, 2, 2, 3, 3))
-BROKER: Final = Among((CONTROLLER, CONTROLLER, 1, 2, 3, 4, 5))
-WAY: Final = Among(WAYS)
-LOSS: Final = Among(LOSSES)
+BROKER: Final = Among((names.CONTROLLER, names.CONTROLLER, 1, 2, 3, 4, 5))
+WAY: Final = Among(names.WAYS)
+LOSS: Final = Among(names.LOSSES)
 
 
 @frozen
@@ -121,14 +109,14 @@ class KillBroker(BrokerOp):
     """The broker crashes. Its session expires unless it is back before."""
 
     down_ms: int = drawn(300, Short(1, 2_000))
-    broker: int = drawn(CONTROLLER, BROKER)
+    broker: int = drawn(names.CONTROLLER, BROKER)
 
 
 @frozen
 class BounceBroker(BrokerOp):
     """The broker closes its session, ends, and is back at once."""
 
-    broker: int = drawn(CONTROLLER, BROKER)
+    broker: int = drawn(names.CONTROLLER, BROKER)
 
 
 @frozen
@@ -144,7 +132,7 @@ class PauseBroker(BrokerOp):
     """The process is stopped, and continues when its session may have expired."""
 
     for_ms: int = drawn(1_500, Short(10, 3_000))
-    broker: int = drawn(CONTROLLER, BROKER)
+    broker: int = drawn(names.CONTROLLER, BROKER)
 
 
 @frozen
@@ -152,7 +140,7 @@ class LoseStore(BrokerOp):
     """The broker cannot reach the store, and works in every other way."""
 
     for_ms: int = drawn(1_500, Short(10, 3_000))
-    broker: int = drawn(CONTROLLER, BROKER)
+    broker: int = drawn(names.CONTROLLER, BROKER)
 
 
 @frozen
@@ -172,10 +160,10 @@ class StrikeWrite(BrokerOp):
 
     for_ms: int = drawn(300, Short(1, 1_500))
     """The time for which a crashed broker is down, or a disconnected one cannot reach the store."""
-    broker: int = drawn(CONTROLLER, Among((CONTROLLER, CONTROLLER, CONTROLLER, 1, 2, 3, 4, 5)))
+    broker: int = drawn(names.CONTROLLER, Among((names.CONTROLLER, names.CONTROLLER, names.CONTROLLER, 1, 2, 3, 4, 5)))
     nth: int = drawn(1, Scale(1, 30))
-    edge: str = drawn("before", Among(EDGES))
-    strike: str = drawn("crash", Among((*STRIKES[:1] * 2, *STRIKES)))
+    edge: str = drawn("before", Among(names.EDGES))
+    strike: str = drawn("crash", Among((*names.STRIKES[:1] * 2, *names.STRIKES)))
 
 
 BROKER_WEIGHTS: Final[Mapping[type[Op], float]] = {
@@ -200,9 +188,9 @@ CLIENT: Final = Upto(1, 3)
 class Replication(PartitionOp):
     """The configuration of all brokers, from the beginning of the run. Only the last one of a script counts."""
 
-    durability: str = drawn("cache", Among((*DURABILITIES, DURABILITIES[0])))
-    truncation: str = drawn("fetched", Among((*TRUNCATIONS, TRUNCATIONS[0])))
-    reads: str = drawn("leader", Among(READS))
+    durability: str = drawn("cache", Among((*names.DURABILITIES, names.DURABILITIES[0])))
+    truncation: str = drawn("fetched", Among((*names.TRUNCATIONS, names.TRUNCATIONS[0])))
+    reads: str = drawn("leader", Among(names.READS))
     in_sync: int = drawn(1, Among((1, 1, 2)))
     """`min.insync.replicas`"""
     lag_ms: int = drawn(300, Upto(150, 500))
@@ -221,7 +209,7 @@ class AllowUnclean(PartitionOp):
     """Set `unclean.leader.election.enable` of a topic."""
 
     topic: int = drawn(1, VALID)
-    unclean: str = drawn("allowed", Among((*UNCLEAN[:1] * 2, *UNCLEAN)))
+    unclean: str = drawn("allowed", Among((*names.UNCLEAN[:1] * 2, *names.UNCLEAN)))
 
 
 # -- partitions: requests of clients ---------------------------------------------------------------------
@@ -235,7 +223,7 @@ class Produce(PartitionOp):
     topic: int = drawn(1, VALID)
     partition: int = drawn(0, SLICE)
     count: int = drawn(3, Short(1, 8))
-    acks: str = drawn("all", Among((*ACKS[:1] * 3, *ACKS)))
+    acks: str = drawn("all", Among((*names.ACKS[:1] * 3, *names.ACKS)))
 
 
 @frozen
@@ -309,7 +297,7 @@ class LosePower(PartitionOp):
     """
 
     down_ms: int = drawn(300, Short(1, 1_500))
-    broker: int = drawn(CONTROLLER, BROKER)
+    broker: int = drawn(names.CONTROLLER, BROKER)
     loss: str = drawn("lose", LOSS)
     calls: int = 0
 
@@ -336,7 +324,7 @@ class BreakDisk(PartitionOp):
 
     down_ms: int = drawn(500, Short(100, 1_000))
     broker: int = drawn(1, BROKER)
-    error: str = drawn("write", Among(DISK_ERRORS))
+    error: str = drawn("write", Among(names.DISK_ERRORS))
     nth: int = drawn(1, Short(1, 12))
 
 
@@ -346,7 +334,7 @@ class CutBroker(PartitionOp):
     controller."""
 
     for_ms: int = drawn(500, Short(10, 1_500))
-    broker: int = drawn(CONTROLLER, BROKER)
+    broker: int = drawn(names.CONTROLLER, BROKER)
 
 
 @frozen

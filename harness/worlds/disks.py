@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Final
 
 from harness.checkers import Judge
-from zab.core.errors import DamagedError
+from zab.core.errors import DamagedError, StorageError
+from zab.core.ready import Append, InstallSnapshot, SaveEpochs, Truncate, Write
 from zab.core.zxid import ServerId, Zxid
-from zab.storage.memory_disk import MemoryDisk
+from zab.runtime.writer import WriteTarget
+from zab.storage.memory_disk import Crash, MemoryDisk
 from zab.storage.power_loss import Choose
 from zab.storage.segment import PREFIX, decode_segment, name_of
 from zab.storage.snapshot_files import SNAPSHOT, listed
@@ -41,6 +45,25 @@ def lose(disk: MemoryDisk, loss: str, choose: Choose) -> None:
             disk.crash()
         case _:
             disk.crash(choose)
+
+
+def crash_amid(disk: MemoryDisk, storage: WriteTarget, writes: Sequence[Write], choose: Choose) -> None:
+    """Crash a disk at one of the changes that these writes make."""
+    if writes:
+        disk.crash_at(disk.changes + choose(2 + 3 * len(writes)), after=choose(2) == 1)
+        with suppress(Crash, StorageError):
+            storage.perform(writes)
+
+
+def judge_durable(judge: Judge, sid: ServerId, writes: Sequence[Write]) -> None:
+    """Report to the judge that these writes are durable."""
+    for write in writes:
+        if isinstance(write, Append):
+            judge.durable_append(sid, write.batch)
+        elif isinstance(write, SaveEpochs):
+            judge.durable_epochs(sid, write.accepted, write.current, write.whole and not write.forgotten)
+        elif isinstance(write, Truncate | InstallSnapshot):
+            judge.durable_end(sid, write.zxid)
 
 
 def judge_purge(judge: Judge, sid: ServerId, disk: MemoryDisk, spare: Zxid | None) -> None:

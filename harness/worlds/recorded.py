@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from harness.history import Event, Info, Invoke, Request, Response, SessionEvent, WatchFired
 from harness.lists import credentials_of
@@ -62,23 +62,12 @@ class RecordedCall(Call):
         self.number = number
 
 
-class SessionOwner(Protocol):
-    """The client that a session belongs to."""
-
-    id: int
-    server: int
-    """The server that it is connected to, was connected to last, or is about to connect to."""
-
-    @property
-    def recorder(self) -> Recorder: ...
-
-
 class RecordingProtocol(ClientProtocol):
     """The client protocol with a recorder."""
 
     def __init__(
         self,
-        client: SessionOwner,
+        client: Any,
         owner: Owner,
         watch_manager: WatchManager,
         settings: ClientSettings,
@@ -214,7 +203,7 @@ class RecordedSession(RemoteSession):
 
     def __init__(
         self,
-        client: SessionOwner,
+        client: Any,
         host: str,
         timeout_ms: int,
         outside: Outside = OUTSIDE,

@@ -13,21 +13,9 @@ from typing import Final
 from attrs import define, evolve, field, frozen
 
 from harness.checkers.broken import Broken
+from harness.checkers.records import history
 from harness.checkers.records.case import Case, GroupCall, proof
 from harness.checkers.records.groups import Commit
-from harness.checkers.records.history import (
-    NO_GENERATION,
-    NOWHERE,
-    Assigned,
-    Committed,
-    Committing,
-    Ended,
-    Event,
-    Failed,
-    Place,
-    Polled,
-    Sought,
-)
 
 OWNED: Final = "one owner per partition and generation"
 PASSED: Final = "a group skips no record"
@@ -35,13 +23,13 @@ ONWARDS: Final = "a group's position does not decrease"
 
 Part = tuple[str, str]
 """A partition of a group, as (group, partition)."""
-_UNASSIGNED: Final = Assigned(0, 0)
+_UNASSIGNED: Final = history.Assigned(0, 0)
 
 
 def owned(case: Case) -> Iterator[Broken]:
-    owners: dict[tuple[str, int, str], Assigned] = {}
+    owners: dict[tuple[str, int, str], history.Assigned] = {}
     for event in case.history.events:
-        if isinstance(event, Assigned) and event.generation != NO_GENERATION:
+        if isinstance(event, history.Assigned) and event.generation != history.NO_GENERATION:
             for partition in _partitions(event):
                 first = owners.setdefault((event.group, event.generation, partition), event)
                 if first.client != event.client:
@@ -52,11 +40,11 @@ def owned(case: Case) -> Iterator[Broken]:
                     yield Broken(OWNED, what, proof(_only(first, partition), _only(event, partition)))
 
 
-def _partitions(event: Assigned) -> tuple[str, ...]:
+def _partitions(event: history.Assigned) -> tuple[str, ...]:
     return *(place.partition for place in event.begins), *event.goes_on
 
 
-def _only(event: Assigned, partition: str) -> Assigned:
+def _only(event: history.Assigned, partition: str) -> history.Assigned:
     return evolve(
         event,
         begins=tuple(place for place in event.begins if place.partition == partition),
@@ -71,17 +59,17 @@ def _only(event: Assigned, partition: str) -> Assigned:
 class OwnedCommit(Commit):
     """A commit by a member that owns the partition at that time."""
 
-    given: Assigned
+    given: history.Assigned
 
-    def evidence(self, partition: str) -> tuple[Event, ...]:
-        return _only(self.given, partition), evolve(self.call, places=(Place(partition, self.offset),))
+    def evidence(self, partition: str) -> tuple[history.Event, ...]:
+        return _only(self.given, partition), evolve(self.call, places=(history.Place(partition, self.offset),))
 
 
 @define(eq=False)
 class MemberEvents:
     """The events of a group's members for one partition."""
 
-    begins: list[tuple[int, Assigned]] = field(factory=list)
+    begins: list[tuple[int, history.Assigned]] = field(factory=list)
     """The offsets at which members began."""
     commits: list[OwnedCommit] = field(factory=list)
     read: dict[int, int] = field(factory=dict)
@@ -92,31 +80,31 @@ class MemberEvents:
 
 def _shared(case: Case) -> dict[Part, MemberEvents]:
     calls = {asked.place: asked for asked in case.commits}
-    given: dict[int, Assigned] = {}
+    given: dict[int, history.Assigned] = {}
     found: dict[Part, MemberEvents] = {}
 
-    def part(its: Assigned, partition: str) -> MemberEvents:
+    def part(its: history.Assigned, partition: str) -> MemberEvents:
         return found.setdefault((its.group, partition), MemberEvents())
 
     for place, event in enumerate(case.history.events):
         its = given.get(event.client, _UNASSIGNED)
         match event:
-            case Assigned():
+            case history.Assigned():
                 given[event.client] = event
                 for partition, offset in event.begins if event.group else ():
-                    if offset != NOWHERE:
+                    if offset != history.NOWHERE:
                         part(event, partition).begins.append((offset, event))
-            case Ended():
+            case history.Ended():
                 given.pop(event.client, None)
-            case Sought() if its.group:
+            case history.Sought() if its.group:
                 part(its, event.partition).moved = True
-            case Polled() if its.group:
+            case history.Polled() if its.group:
                 for record in event.records:
                     part(its, record.partition).read.setdefault(record.offset, place)
-            case Committing() if its.group:
+            case history.Committing() if its.group:
                 asked, has = calls[place], _partitions(its)
                 for partition, offset in event.places if event.group == its.group else ():
-                    if partition in has and not isinstance(asked.answer, Failed):
+                    if partition in has and not isinstance(asked.answer, history.Failed):
                         part(its, partition).commits.append(OwnedCommit(asked, offset, its))
             case _:
                 pass
@@ -145,9 +133,9 @@ def _passed(case: Case, group: str, partition: str, shared: MemberEvents) -> Ite
                 continue
             if offset < case.deleted_below(partition, commit.asked.place):
                 continue
-            own = next((place.offset for place in commit.given.begins if place.partition == partition), NOWHERE)
+            own = next((place.offset for place in commit.given.begins if place.partition == partition), history.NOWHERE)
             earlier = [event for begin, event in shared.begins if begin <= offset and event.at <= commit.call.at]
-            began = commit.given if NOWHERE < own <= offset else next(iter(earlier), None)
+            began = commit.given if history.NOWHERE < own <= offset else next(iter(earlier), None)
             if began is not None:
                 what = (
                     f"client {commit.call.client} commits {commit.offset} in {partition} for group {group} at "
@@ -185,14 +173,14 @@ def _onwards(case: Case, group: str, partition: str, commits: list[OwnedCommit])
 
 
 def _explains(
-    other: GroupCall[Committing, Committed], group: str, partition: str, before: Commit, after: Commit
+    other: GroupCall[history.Committing, history.Committed], group: str, partition: str, before: Commit, after: Commit
 ) -> bool:
     """Return whether this commit of a lower offset may have taken effect in between, so that the decrease is legal."""
     call = other.call
     if call.group != group or other in (before.asked, after.asked):
         return False
-    if isinstance(other.answer, Failed) or other.place > after.asked.place:
+    if isinstance(other.answer, history.Failed) or other.place > after.asked.place:
         return False
-    if isinstance(other.answer, Committed) and other.answered < before.asked.place:
+    if isinstance(other.answer, history.Committed) and other.answered < before.asked.place:
         return False
     return any(name == partition and offset <= after.offset for name, offset in call.places)

@@ -18,19 +18,9 @@ from typing import Final, TypeAlias
 from attrs import evolve, frozen
 
 from harness.checkers.broken import Broken
+from harness.checkers.store import watch_tables
 from harness.checkers.store.case import Call, Case, by_event
 from harness.checkers.store.model import UNKNOWN, of_the_system
-from harness.checkers.store.watch_tables import (
-    NO_ZXID,
-    Due,
-    Step,
-    Table,
-    after_jump,
-    events_for,
-    reconnected,
-    steps_of,
-    without_fired,
-)
 from harness.history import Change, Event, Reply, Request, Response, SessionEvent, WatchFired
 
 UNEXPECTED: Final = "a watch fires only for its node, and a one-shot watch once"
@@ -44,8 +34,8 @@ class State:
     """A possible state of the connection at its server."""
 
     zxid: int
-    table: Table
-    due: tuple[Due, ...] = ()
+    table: watch_tables.Table
+    due: tuple[watch_tables.Due, ...] = ()
     """Events that the server must send before anything else."""
     unordered: bool = False
     """True if the events in `due` may come in any order."""
@@ -55,7 +45,7 @@ def check(case: Case) -> Iterator[Broken]:
     if any(change.acl == UNKNOWN for change in case.history.changes):
         return  # the permissions for events are unknown
     by_response = {call.response_place: call for call in case.calls.all}
-    steps: dict[int, tuple[Step, ...]] = {}
+    steps: dict[int, tuple[watch_tables.Step, ...]] = {}
     for seen in case.sessions().values():
         yield from _Session(case, by_response, steps).follow(seen)
 
@@ -64,25 +54,25 @@ _After: TypeAlias = Callable[[State], Iterator[State]]
 
 
 class _Session:
-    def __init__(self, case: Case, calls: dict[int, Call], steps: dict[int, tuple[Step, ...]]) -> None:
+    def __init__(self, case: Case, calls: dict[int, Call], steps: dict[int, tuple[watch_tables.Step, ...]]) -> None:
         self._replay = case.replay
         self._calls = calls
         self._jumps = case.history.jumps
         self._changes = case.changes_at
         self._steps = steps
         """The events of each transaction, computed once for all sessions."""
-        self._watches: Table = frozenset()
+        self._watches: watch_tables.Table = frozenset()
         """The client's own list of its watches."""
         self._seen = 0
         """The largest zxid that the client has seen."""
-        self._received: set[Due] = set()
+        self._received: set[watch_tables.Due] = set()
         """All events that the client has received."""
         self._without_zxid: list[tuple[str, str]] = []
         """The received events without a zxid, since the client has seen `_seen`."""
         self._server = 0
         self._user = ""
         self._states: list[State] = []
-        self._reconnected: tuple[Table, int] | None = None
+        self._reconnected: tuple[watch_tables.Table, int] | None = None
         """The watches and the last seen zxid that a reconnected client sent, until the next event or reply."""
         self._connected = False
 
@@ -134,7 +124,7 @@ class _Session:
         if not after:
             return self._unexpected(fired, before, what)
         self._states = after
-        self._watches = without_fired(self._watches, fired.event, fired.path)
+        self._watches = watch_tables.without_fired(self._watches, fired.event, fired.path)
         self._received.add((fired.event, fired.path, fired.zxid))
         if fired.zxid <= 0:
             self._without_zxid.append((fired.event, fired.path))
@@ -172,7 +162,7 @@ class _Session:
         self._reconnected = None
         found = []
         for zxid in (seen, *self._replay.between(seen, bound)):
-            due, left = reconnected(table, seen, self._replay, zxid, self._user)
+            due, left = watch_tables.reconnected(table, seen, self._replay, zxid, self._user)
             found.append(State(zxid, left, due, unordered=True))
         return found
 
@@ -202,7 +192,7 @@ class _Session:
                     return
             for new in targets:
                 if new > old:
-                    due, left = after_jump(table, self._replay, old, new, self._user)
+                    due, left = watch_tables.after_jump(table, self._replay, old, new, self._user)
                     one = State(new, left, due, unordered=True)
                     if one not in made:
                         made.add(one)
@@ -211,14 +201,14 @@ class _Session:
     def _by_event(self, state: State, fired: WatchFired) -> Iterator[State]:
         if state.due:
             for place, (event, path, zxid) in enumerate(state.due):
-                if (event, path) == (fired.event, fired.path) and fired.zxid in (zxid, 0, NO_ZXID):
+                if (event, path) == (fired.event, fired.path) and fired.zxid in (zxid, 0, watch_tables.NO_ZXID):
                     yield evolve(state, due=state.due[:place] + state.due[place + 1 :])
                     return
                 if not state.unordered:
                     return
             return
         zxid, due, table = self._next(state, self._bound(fired))
-        if due and fired.zxid in (zxid, 0, NO_ZXID) and due[0][:2] == (fired.event, fired.path):
+        if due and fired.zxid in (zxid, 0, watch_tables.NO_ZXID) and due[0][:2] == (fired.event, fired.path):
             yield State(zxid, table, due[1:])
 
     def _by_reply(self, state: State, zxid: int) -> Iterator[State]:
@@ -232,7 +222,7 @@ class _Session:
         """Return the zxid of the change, or the last one if it is unknown."""
         return fired.zxid if fired.zxid > 0 else self._replay.last
 
-    def _next(self, state: State, bound: int) -> tuple[int, tuple[Due, ...], Table]:
+    def _next(self, state: State, bound: int) -> tuple[int, tuple[watch_tables.Due, ...], watch_tables.Table]:
         """Return the next transaction up to `bound` that sends events, with them, and the watches that remain.
 
         If there is none, there are no events.
@@ -244,18 +234,20 @@ class _Session:
                 return zxid, due, table
         return bound, (), table
 
-    def _events_at(self, table: Table, zxid: int) -> tuple[tuple[Due, ...], Table]:
-        return events_for(table, self._steps_at(zxid), zxid, self._user)
+    def _events_at(
+        self, table: watch_tables.Table, zxid: int
+    ) -> tuple[tuple[watch_tables.Due, ...], watch_tables.Table]:
+        return watch_tables.events_for(table, self._steps_at(zxid), zxid, self._user)
 
-    def _steps_at(self, zxid: int) -> tuple[Step, ...]:
+    def _steps_at(self, zxid: int) -> tuple[watch_tables.Step, ...]:
         steps = self._steps.get(zxid)
         if steps is None:
-            steps = self._steps[zxid] = tuple(steps_of(self._changes(zxid), self._replay.before(zxid)))
+            steps = self._steps[zxid] = tuple(watch_tables.steps_of(self._changes(zxid), self._replay.before(zxid)))
         return steps
 
     # -- explanations of violations ----------------------------------------------------------------
 
-    def _due(self, states: Iterable[State], bound: int) -> Due | None:
+    def _due(self, states: Iterable[State], bound: int) -> watch_tables.Due | None:
         """Return an event that one of these states must send first, or None."""
         for state in states:
             due = state.due or self._next(state, bound)[1]
@@ -293,7 +285,7 @@ class _Session:
         return _broken(UNEXPECTED, fired, f"{what} came, but the client watches {watched}", fired.zxid)
 
 
-def _words(due: Due) -> str:
+def _words(due: watch_tables.Due) -> str:
     event, path, zxid = due
     since = f" of zxid {zxid:#x}" if zxid > 0 else " for a change while the client was disconnected"
     return f"the event {event} {path}{since}"

@@ -7,32 +7,9 @@ from typing import Final
 
 import trio
 
-from harness.checkers.records.history import (
-    Assigned,
-    Committed,
-    Committing,
-    Found,
-    Looking,
-    Place,
-    Polled,
-    Record,
-    Sought,
-    Span,
-    Unknown,
-)
+from harness.checkers.records import history
+from harness.worlds.brokers import requests
 from harness.worlds.brokers.recorder import Recorder
-from harness.worlds.brokers.requests import (
-    EARLIEST,
-    LATEST,
-    PAUSE_S,
-    REQUEST_ERRORS,
-    fetch,
-    leader_of,
-    offset_of,
-    position_of,
-    records_in,
-    until_success,
-)
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.network.broker_client import Client
@@ -63,11 +40,13 @@ class Consumer:
 
     async def run(self) -> None:
         recorder = self._recorder
-        recorder.add(Assigned(recorder.now_us(), self._number, (Place(str(self.where), self.position),)))
+        recorder.add(
+            history.Assigned(recorder.now_us(), self._number, (history.Place(str(self.where), self.position),))
+        )
         polls = commits = 0
         while True:
             if not await self.poll():
-                await trio.sleep(PAUSE_S)
+                await trio.sleep(requests.PAUSE_S)
                 continue
             polls += 1
             if polls % COMMIT_EVERY == 0:
@@ -82,36 +61,36 @@ class Consumer:
         asked = recorder.now_us()
         try:
             if self._leader is None:
-                self._leader = await leader_of(self._client, self.where)
-            answer = await fetch(self._client, self._leader, self.where, self.position, bytes_max)
-        except REQUEST_ERRORS as error:
+                self._leader = await requests.leader_of(self._client, self.where)
+            answer = await requests.fetch(self._client, self._leader, self.where, self.position, bytes_max)
+        except requests.REQUEST_ERRORS as error:
             self._leader = None
             if isinstance(error, KafkaError) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._seek_to_beginning()
             return False
-        found, following = records_in(answer.records or b"", self.position)
+        found, following = requests.records_in(answer.records or b"", self.position)
         if following == self.position:
             return False
-        records = tuple(Record(where, offset, value) for offset, value in found)
-        span = Span(where, self.position, following)
-        recorder.add(Polled(recorder.now_us(), self._number, asked, records, (span,)))
+        records = tuple(history.Record(where, offset, value) for offset, value in found)
+        span = history.Span(where, self.position, following)
+        recorder.add(history.Polled(recorder.now_us(), self._number, asked, records, (span,)))
         self.position = following
         return True
 
     async def _seek_to_beginning(self) -> None:
         """Move to the start of the log if that is after the position. A log that ends before the position will grow."""
         try:
-            begin = await offset_of(self._client, self.where, EARLIEST)
-        except REQUEST_ERRORS:
+            begin = await requests.offset_of(self._client, self.where, requests.EARLIEST)
+        except requests.REQUEST_ERRORS:
             return
         if begin > self.position:
             self.position = begin
-            self._recorder.add(Sought(self._recorder.now_us(), self._number, str(self.where), begin))
+            self._recorder.add(history.Sought(self._recorder.now_us(), self._number, str(self.where), begin))
 
     async def _commit(self) -> None:
         recorder, call = self._recorder, self._recorder.call()
-        place = Place(str(self.where), self.position)
-        recorder.add(Committing(recorder.now_us(), self._number, call, self.group, (place,)))
+        place = history.Place(str(self.where), self.position)
+        recorder.add(history.Committing(recorder.now_us(), self._number, call, self.group, (place,)))
         part = OffsetCommitRequestPartition(
             partition_index=self.where.partition, committed_offset=self.position, committed_metadata=None
         )
@@ -119,21 +98,21 @@ class Consumer:
         body = OffsetCommitRequest(group_id=self.group, generation_id=-1, member_id="", topics=topics)
         try:
             await self._client.ask_coordinator(self.group, OFFSET_COMMIT, body, _error_of_commit)
-        except REQUEST_ERRORS as error:
-            recorder.add(Unknown(recorder.now_us(), self._number, call, str(error)))
+        except requests.REQUEST_ERRORS as error:
+            recorder.add(history.Unknown(recorder.now_us(), self._number, call, str(error)))
         else:
-            recorder.add(Committed(recorder.now_us(), self._number, call))
+            recorder.add(history.Committed(recorder.now_us(), self._number, call))
 
     async def look_up(self) -> bool:
         """Look up the committed position; return whether that succeeded."""
         recorder, call, where = self._recorder, self._recorder.call(), str(self.where)
-        recorder.add(Looking(recorder.now_us(), self._number, call, self.group, (where,)))
+        recorder.add(history.Looking(recorder.now_us(), self._number, call, self.group, (where,)))
         try:
-            offset = await self._client.patiently(lambda: position_of(self._client, self.group, self.where))
-        except REQUEST_ERRORS as error:
-            recorder.add(Unknown(recorder.now_us(), self._number, call, str(error)))
+            offset = await self._client.patiently(lambda: requests.position_of(self._client, self.group, self.where))
+        except requests.REQUEST_ERRORS as error:
+            recorder.add(history.Unknown(recorder.now_us(), self._number, call, str(error)))
             return False
-        recorder.add(Found(recorder.now_us(), self._number, call, (Place(where, offset),)))
+        recorder.add(history.Found(recorder.now_us(), self._number, call, (history.Place(where, offset),)))
         return True
 
 
@@ -155,10 +134,10 @@ async def read_all(
     for number, where in enumerate(sorted(partitions), start=first):
         waits_for[0] = f"the reader of {where} to reach the end"
         consumer = Consumer(recorder, client, number, where)
-        end = await until_success(lambda where=where: offset_of(client, where, LATEST))  # type: ignore[misc]
+        end = await requests.until_success(lambda where=where: requests.offset_of(client, where, requests.LATEST))  # type: ignore[misc]
         while consumer.position < end:
             if not await consumer.poll(1 << 20):
-                await trio.sleep(PAUSE_S)
+                await trio.sleep(requests.PAUSE_S)
         ends[where] = end
     recorder.complete = True
     return ends
@@ -168,4 +147,4 @@ async def look_up_positions(consumers: Iterable[Consumer], waits_for: list[str])
     for consumer in consumers:
         waits_for[0] = f"the position of {consumer.group}"
         while not await consumer.look_up():  # noqa: ASYNC110 - the broker that is asked sends no event
-            await trio.sleep(PAUSE_S)
+            await trio.sleep(requests.PAUSE_S)

@@ -15,27 +15,7 @@ from replica.runtime.network.broker_client import Client
 from replica.runtime.network.broker_connection import Unreachable, raise_for
 from replica.wire.batch import walk
 from replica.wire.records import read_records
-from replica.wire.schemas.data_schemas import (
-    DELETE_RECORDS,
-    FETCH,
-    LIST_OFFSETS,
-    PRODUCE,
-    AbortedTransaction,
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-    FetchRequest,
-    FetchRequestPartition,
-    FetchTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-    PartitionData,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    TopicProduceData,
-)
+from replica.wire.schemas import data_schemas
 from replica.wire.schemas.group_schemas import (
     OFFSET_FETCH,
     OffsetFetchRequest,
@@ -75,36 +55,42 @@ async def leader_of(client: Client, where: TopicPartition) -> int:
 
 async def produce(
     client: Client, leader: int, where: TopicPartition, batch: bytes, acks: int, name: str | None = None
-) -> PartitionProduceResponse:
+) -> data_schemas.PartitionProduceResponse:
     """Send a batch to the leader of a partition. `name` is the transactional id, if any."""
-    body = ProduceRequest(
+    body = data_schemas.ProduceRequest(
         transactional_id=name,
         acks=acks,
         timeout_ms=int(client.settings.request_s * 500),
-        topic_data=[TopicProduceData(where.topic, [PartitionProduceData(where.partition, batch)])],
+        topic_data=[
+            data_schemas.TopicProduceData(where.topic, [data_schemas.PartitionProduceData(where.partition, batch)])
+        ],
     )
-    reply = await client.ask_broker(leader, PRODUCE, body)
+    reply = await client.ask_broker(leader, data_schemas.PRODUCE, body)
     return reply.responses[0].partition_responses[0]
 
 
 async def fetch(
     client: Client, leader: int, where: TopicPartition, position: int, bytes_max: int, isolation: int = UNCOMMITTED
-) -> PartitionData:
-    part = FetchRequestPartition(partition=where.partition, fetch_offset=position, partition_max_bytes=bytes_max)
-    body = FetchRequest(
+) -> data_schemas.PartitionData:
+    part = data_schemas.FetchRequestPartition(
+        partition=where.partition, fetch_offset=position, partition_max_bytes=bytes_max
+    )
+    body = data_schemas.FetchRequest(
         max_wait_ms=FETCH_WAIT_MS,
         min_bytes=1,
         isolation_level=isolation,
-        topics=[FetchTopic(topic=where.topic, partitions=[part])],
+        topics=[data_schemas.FetchTopic(topic=where.topic, partitions=[part])],
     )
-    reply = await client.ask_broker(leader, FETCH, body)
+    reply = await client.ask_broker(leader, data_schemas.FETCH, body)
     raise_for(reply.error_code, str(where))
     answer = reply.responses[0].partitions[0]
     raise_for(answer.error_code, str(where))
     return answer
 
 
-def records_in(data: bytes, position: int, aborted: Iterable[AbortedTransaction] = ()) -> tuple[list[Seen], int]:
+def records_in(
+    data: bytes, position: int, aborted: Iterable[data_schemas.AbortedTransaction] = ()
+) -> tuple[list[Seen], int]:
     """Return the records from `position` on, and the next position. The first batch may begin before `position`.
 
     Records of aborted transactions are skipped as clients do: all records of a producer from the first offset of an
@@ -132,9 +118,11 @@ def records_in(data: bytes, position: int, aborted: Iterable[AbortedTransaction]
 async def offset_of(client: Client, where: TopicPartition, which: int, isolation: int = UNCOMMITTED) -> int:
     """Return the start or the end of a partition. `which` is EARLIEST or LATEST."""
     leader = await leader_of(client, where)
-    part = ListOffsetsPartition(partition_index=where.partition, timestamp=which)
-    body = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(where.topic, [part])])
-    reply = await client.ask_broker(leader, LIST_OFFSETS, body)
+    part = data_schemas.ListOffsetsPartition(partition_index=where.partition, timestamp=which)
+    body = data_schemas.ListOffsetsRequest(
+        replica_id=-1, isolation_level=isolation, topics=[data_schemas.ListOffsetsTopic(where.topic, [part])]
+    )
+    reply = await client.ask_broker(leader, data_schemas.LIST_OFFSETS, body)
     answer = reply.topics[0].partitions[0]
     raise_for(answer.error_code, str(where))
     return answer.offset
@@ -154,7 +142,9 @@ async def position_of(client: Client, group: str, where: TopicPartition, *, stab
 async def delete_records(client: Client, where: TopicPartition, upto: int) -> int:
     """Delete the records below `upto`; return the error code of the reply."""
     leader = await leader_of(client, where)
-    parts = [DeleteRecordsPartition(partition_index=where.partition, offset=upto)]
-    body = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=where.topic, partitions=parts)], timeout_ms=1_000)
-    reply = await client.ask_broker(leader, DELETE_RECORDS, body)
+    parts = [data_schemas.DeleteRecordsPartition(partition_index=where.partition, offset=upto)]
+    body = data_schemas.DeleteRecordsRequest(
+        topics=[data_schemas.DeleteRecordsTopic(name=where.topic, partitions=parts)], timeout_ms=1_000
+    )
+    reply = await client.ask_broker(leader, data_schemas.DELETE_RECORDS, body)
     return int(reply.topics[0].partitions[0].error_code)

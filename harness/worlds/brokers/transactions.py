@@ -16,21 +16,7 @@ import trio
 from attrs import frozen
 
 from harness.checkers.transactions import Journal, PositionReply, Read, Transaction, TransactionOutcome
-from harness.worlds.brokers.requests import (
-    COMMITTED_ONLY,
-    LATEST,
-    PAUSE_MAX_S,
-    PAUSE_S,
-    REQUEST_ERRORS,
-    UNCOMMITTED,
-    fetch,
-    leader_of,
-    offset_of,
-    position_of,
-    produce,
-    records_in,
-    until_success,
-)
+from harness.worlds.brokers import requests
 from kraft_controller.core.names import TopicPartition
 from replica.core.errors import ErrorCode, KafkaError
 from replica.runtime.network.broker_client import Client
@@ -104,12 +90,12 @@ class Position:
     async def look_up(self, *, stable: bool) -> None:
         """Look up the position. `stable`: fail if an open transaction may change it."""
         requested = self.journal.moment()
-        offset = await position_of(self.client, self.group, self.where, stable=stable)
+        offset = await requests.position_of(self.client, self.group, self.where, stable=stable)
         reply = PositionReply(self.name, offset, stable, requested, self.journal.moment())
         self.journal.positions.append(reply)
 
     async def try_to_look_up(self, *, stable: bool) -> None:
-        with suppress(*REQUEST_ERRORS):
+        with suppress(*requests.REQUEST_ERRORS):
             await self.look_up(stable=stable)
 
 
@@ -147,7 +133,7 @@ class Transactor:
                 await self._arrived.wait()
             try:
                 await self._transaction(*self._waiting.popleft())
-            except REQUEST_ERRORS:
+            except requests.REQUEST_ERRORS:
                 self._incarnation = None  # the next initialization of the id aborts the open transaction
             self.open -= 1
             self._progress.set()
@@ -158,7 +144,7 @@ class Transactor:
         while self.open:
             await self._progress.wait()
         self._incarnation = None
-        await until_success(self._initialize)
+        await requests.until_success(self._initialize)
 
     # -- one transaction -------------------------------------------------------------------------------------
 
@@ -214,7 +200,7 @@ class Transactor:
         for what, act in acts:
             try:
                 await act()
-            except REQUEST_ERRORS:
+            except requests.REQUEST_ERRORS:
                 continue
             self._journal.fenced.append(f"incarnation {incarnation.number} of {self.name} {what} after it was fenced")
 
@@ -257,7 +243,9 @@ class Transactor:
             base_sequence=sequence,
             flags=TRANSACTIONAL,
         )
-        reply = await produce(self._client, await leader_of(self._client, where), where, batch, -1, self.name)
+        reply = await requests.produce(
+            self._client, await requests.leader_of(self._client, where), where, batch, -1, self.name
+        )
         if reply.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             raise_for(reply.error_code, str(where))
 
@@ -271,21 +259,21 @@ class Transactor:
                 self._coordinator = found.node_id
             reply = await self._client.ask_broker(self._coordinator, api, body)
             raise_for(error_of(reply), f"{self.name}: {api.key.name}")
-        except REQUEST_ERRORS:
+        except requests.REQUEST_ERRORS:
             self._coordinator = None
             raise
         return reply
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        until, pause = trio.current_time() + self._patience_s, PAUSE_S
+        until, pause = trio.current_time() + self._patience_s, requests.PAUSE_S
         while True:
             try:
                 return await act()
-            except REQUEST_ERRORS as error:
+            except requests.REQUEST_ERRORS as error:
                 if (isinstance(error, KafkaError) and not error.code.retriable) or trio.current_time() > until:
                     raise
             await trio.sleep(pause)
-            pause = min(2 * pause, PAUSE_MAX_S)
+            pause = min(2 * pause, requests.PAUSE_MAX_S)
 
 
 def _error_of(reply: InitProducerIdResponse | AddOffsetsToTxnResponse | EndTxnResponse) -> int:
@@ -312,16 +300,18 @@ class CommittedReader:
     async def run(self) -> None:
         while True:
             if not await self.poll():
-                await trio.sleep(PAUSE_S)
+                await trio.sleep(requests.PAUSE_S)
 
     async def poll(self) -> bool:
         """Poll once; return whether the position advanced."""
         client, where = self._client, self.where
         try:
-            answer = await fetch(client, await leader_of(client, where), where, self.position, 1_000, COMMITTED_ONLY)
-        except REQUEST_ERRORS:
+            answer = await requests.fetch(
+                client, await requests.leader_of(client, where), where, self.position, 1_000, requests.COMMITTED_ONLY
+            )
+        except requests.REQUEST_ERRORS:
             return False
-        seen, following = records_in(answer.records or b"", self.position, answer.aborted_transactions or ())
+        seen, following = requests.records_in(answer.records or b"", self.position, answer.aborted_transactions or ())
         if following == self.position:
             return False
         self._received(Read(str(where), self.position, following, tuple(seen)))
@@ -330,14 +320,14 @@ class CommittedReader:
 
     async def end(self) -> int:
         """Return the last stable offset; raise `Unreachable` if it is not the high watermark: a transaction is open."""
-        stable = await offset_of(self._client, self.where, LATEST, COMMITTED_ONLY)
-        watermark = await offset_of(self._client, self.where, LATEST, UNCOMMITTED)
+        stable = await requests.offset_of(self._client, self.where, requests.LATEST, requests.COMMITTED_ONLY)
+        watermark = await requests.offset_of(self._client, self.where, requests.LATEST, requests.UNCOMMITTED)
         if stable != watermark:
             raise Unreachable(f"{self.where} has the last stable offset {stable} and the high watermark {watermark}")
         return stable
 
     async def run_to_end(self) -> None:
-        end = await until_success(self.end)
+        end = await requests.until_success(self.end)
         while self.position < end:
             if not await self.poll():
-                await trio.sleep(PAUSE_S)
+                await trio.sleep(requests.PAUSE_S)

@@ -1,6 +1,6 @@
 """The broker clients of a script: producers, consumers, transactional producers, and administrators.
 
-A world provides their connections and runs them: see `Network`.
+`network` makes their connections with `new_client`, and runs their coroutines with `start`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
@@ -47,18 +47,10 @@ SET: Final = 0
 """The resource type and the operation of IncrementalAlterConfigs requests."""
 
 
-class Network(Protocol):
-    def new_client(self) -> Client: ...
-
-    def start(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Run `act` in a task of its own, to the end of the run."""
-        ...
-
-
 class BrokerClients:
     """The broker clients of a run. `patience_s` limits the time for a batch, or for a request in a transaction."""
 
-    def __init__(self, network: Network, recorder: Recorder, script: Script, patience_s: float) -> None:
+    def __init__(self, network: Any, recorder: Recorder, script: Script, patience_s: float) -> None:
         self.journal = Journal()
         self.topics: dict[int, int] = {}
         """The number of partitions that each topic was created with. Partitions added later are not used."""

@@ -12,16 +12,7 @@ from typing import Final
 
 from attrs import evolve
 
-from kraft_controller.core.commands import (
-    EPOCH_OF_DELETION,
-    EPOCH_UNKNOWN,
-    Command,
-    LeaderAndIsr,
-    Role,
-    Stop,
-    StopReplica,
-    UpdateMetadata,
-)
+from kraft_controller.core import commands
 from kraft_controller.core.names import DELETED, BrokerId, LeaderEpoch, TopicId, TopicPartition, Version
 from kraft_controller.core.state import PartitionState
 
@@ -40,7 +31,7 @@ class Replicas:
         self.me = me
         self.disk: dict[TopicPartition, TopicId | None] = {}
         """The topic id of each partition on the disk. It survives restarts."""
-        self.roles: dict[TopicPartition, Role] = {}
+        self.roles: dict[TopicPartition, commands.Role] = {}
         self.stopped: set[TopicPartition] = set()
         """The partitions that a command stopped without deleting them."""
         self.metadata: dict[TopicPartition, PartitionState] = {}
@@ -57,11 +48,11 @@ class Replicas:
 
     # -- commands ----------------------------------------------------------------------------------------
 
-    def apply_command(self, command: Command) -> Mapping[TopicPartition, int]:
+    def apply_command(self, command: commands.Command) -> Mapping[TopicPartition, int]:
         match command:
-            case LeaderAndIsr():
+            case commands.LeaderAndIsr():
                 return self._lead_or_follow(command)
-            case UpdateMetadata():
+            case commands.UpdateMetadata():
                 self.live = frozenset(broker.id for broker in command.brokers)
                 if command.full:
                     self.metadata.clear()
@@ -71,10 +62,10 @@ class Replicas:
                     else:
                         self.metadata[role.where] = role.state
                 return {}
-            case StopReplica():
+            case commands.StopReplica():
                 return {stop.where: FENCED_LEADER_EPOCH for stop in command.stops if not self._stop(stop)}
 
-    def _lead_or_follow(self, command: LeaderAndIsr) -> Mapping[TopicPartition, int]:
+    def _lead_or_follow(self, command: commands.LeaderAndIsr) -> Mapping[TopicPartition, int]:
         if command.full:
             named = {role.where for role in command.roles}
             for stray in [where for where in (*self.roles, *self.disk) if where not in named]:
@@ -95,9 +86,9 @@ class Replicas:
                 self.roles[where] = role  # the same decision, with a state that was written since
         return refused
 
-    def _stop(self, stop: Stop) -> bool:
+    def _stop(self, stop: commands.Stop) -> bool:
         held = self.roles.get(stop.where)
-        always = (EPOCH_UNKNOWN, EPOCH_OF_DELETION)
+        always = (commands.EPOCH_UNKNOWN, commands.EPOCH_OF_DELETION)
         if held is not None and stop.leader_epoch not in always and stop.leader_epoch < held.state.leader_epoch:
             return False
         if stop.delete:
@@ -122,7 +113,7 @@ class Replicas:
             and where not in self.stopped
         )
 
-    def led(self) -> list[Role]:
+    def led(self) -> list[commands.Role]:
         return [
             role
             for where, role in self.roles.items()
@@ -142,7 +133,7 @@ class Replicas:
                 wanted[role.where] = isr
         return wanted
 
-    def _in_sync(self, role: Role, follower: BrokerId, now_ms: int, fetches: Fetches) -> bool:
+    def _in_sync(self, role: commands.Role, follower: BrokerId, now_ms: int, fetches: Fetches) -> bool:
         key = (role.where, follower)
         does = fetches(follower, role.where, role.state.leader_epoch)
         known = self._since.get(key)
@@ -153,13 +144,13 @@ class Replicas:
             return does or for_ms < LAG_MS
         return does and for_ms >= CATCH_UP_MS and follower in self.live
 
-    def state_written(self, role: Role, state: PartitionState) -> None:
+    def state_written(self, role: commands.Role, state: PartitionState) -> None:
         """Adopt a state that was read from the store, unless the role has another epoch or a newer version by now."""
         held = self.roles.get(role.where)
         if held is None or held.state.leader_epoch != state.leader_epoch or held.state.version >= state.version:
             return
         self.roles[role.where] = evolve(held, state=state)
 
-    def with_isr(self, role: Role, isr: tuple[BrokerId, ...]) -> PartitionState:
+    def with_isr(self, role: commands.Role, isr: tuple[BrokerId, ...]) -> PartitionState:
         """Return the state of the partition with another ISR. A leader may change nothing else."""
         return evolve(role.state, isr=isr, version=Version(role.state.version))

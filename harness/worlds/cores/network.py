@@ -14,31 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappush
 from random import Random
-from typing import Final, Protocol
+from typing import Any, Final
 
 from harness.faults import Timing
 from harness.worlds.common import Common
-from zab.core.messages import LinkDown, LinkEvent, LinkUp, Message, Notification, Reachable, SnapChunk
+from zab.core.messages import LinkDown, LinkUp, Message, Notification, Reachable, SnapChunk
 from zab.core.zxid import ServerId
-
-
-class Party(Protocol):
-    """The parts of a server that the network uses."""
-
-    id: ServerId
-    up: bool
-    paused: bool
-    life: int
-    dialled: dict[ServerId, End]
-    accepted: dict[ServerId, End]
-    dialling: dict[ServerId, int]
-    """The number of the dial attempt in progress, by acceptor."""
-    last_received_at: dict[ServerId, int]
-    """The virtual time of the last message on a link, by sender."""
-
-    def receive(self, source: ServerId, message: Message | LinkEvent, /) -> None: ...
-    def defer(self, act: Callable[..., None], one: object, other: object, /) -> None:
-        """Call `act` when the server is resumed."""
 
 
 class Line:
@@ -62,7 +43,7 @@ class Line:
 class Link:
     __slots__ = ("acceptor", "broken", "dialler", "drains", "first")
 
-    def __init__(self, dialling: Party, accepting: Party, up: Line, down: Line) -> None:
+    def __init__(self, dialling: Any, accepting: Any, up: Line, down: Line) -> None:
         self.broken = False
         self.drains = False
         """True if messages that were in transit when the link broke still arrive."""
@@ -80,7 +61,7 @@ class End:
     __slots__ = ("dialled", "free_at", "held", "life", "line", "link", "open", "other", "owner", "peer")
     other: End
 
-    def __init__(self, link: Link, owner: Party, peer: ServerId, dialled: bool, line: Line) -> None:
+    def __init__(self, link: Link, owner: Any, peer: ServerId, dialled: bool, line: Line) -> None:
         self.link = link
         self.line = line
         """The direction into which this end sends."""
@@ -113,7 +94,7 @@ _GONE: Final = object()
 
 
 class Network:
-    def __init__(self, world: Common, timing: Timing, servers: Sequence[Party], seed: str) -> None:
+    def __init__(self, world: Common, timing: Timing, servers: Sequence[Any], seed: str) -> None:
         self._world = world
         self._servers = servers
         count = len(servers)
@@ -180,7 +161,7 @@ class Network:
         if self.double and random() < self.double:
             world.push(world.now + self._delay(source) * 4, self._arrive, self._servers[target], (source, message))
 
-    def _arrive(self, server: Party, sent: tuple[ServerId, Notification]) -> None:
+    def _arrive(self, server: Any, sent: tuple[ServerId, Notification]) -> None:
         if not server.up:
             return
         if server.paused:
@@ -188,7 +169,7 @@ class Network:
             return
         server.receive(sent[0], sent[1])
 
-    def _reach(self, server: Party, peer: ServerId) -> None:
+    def _reach(self, server: Any, peer: ServerId) -> None:
         if not server.up or not self._servers[peer].up or self.lines[peer][server.id].blocked:
             return
         if server.paused:
@@ -196,26 +177,26 @@ class Network:
             return
         server.receive(peer, Reachable())
 
-    def started(self, server: Party) -> None:
+    def started(self, server: Any) -> None:
         """Open the election channels between a server that came up and all others."""
         for peer in self._servers[1:]:
             if peer is not server and peer.up:
                 self._reopen(server, peer)
 
-    def _reopen(self, one: Party, other: Party) -> None:
+    def _reopen(self, one: Any, other: Any) -> None:
         push, now = self._world.push, self._world.now
         push(now + self._delay(one.id), self._reach, one, other.id)
         push(now + self._delay(other.id), self._reach, other, one.id)
 
     # -- learner links ---------------------------------------------------------------------------------
 
-    def dial(self, server: Party, to: ServerId) -> None:
+    def dial(self, server: Any, to: ServerId) -> None:
         self._calls += 1
         server.dialling[to] = self._calls
         at = self._world.now + self._delay(server.id)
         self._world.push(at, self._connect, server, (to, self._calls))
 
-    def _connect(self, server: Party, call: tuple[ServerId, int]) -> None:
+    def _connect(self, server: Any, call: tuple[ServerId, int]) -> None:
         to, serial = call
         if server.dialling.get(to) != serial:
             return
@@ -235,14 +216,14 @@ class Network:
             link.dialler.free_at = world.now + self._delay(to)
             world.push(link.dialler.free_at, self._connected, link.dialler, call)
 
-    def _link(self, server: Party, target: Party) -> Link:
+    def _link(self, server: Any, target: Any) -> Link:
         lines = self.lines
         return Link(server, target, lines[server.id][target.id], lines[target.id][server.id])
 
     def _separated(self, one: ServerId, other: ServerId) -> bool:
         return bool(self.lines[one][other].blocked or self.lines[other][one].blocked)
 
-    def _refuse(self, server: Party, call: tuple[ServerId, int]) -> None:
+    def _refuse(self, server: Any, call: tuple[ServerId, int]) -> None:
         to, serial = call
         if server.dialling.get(to) != serial:
             return
@@ -334,7 +315,7 @@ class Network:
             self._down(end, None)
             return
         server.last_received_at[end.peer] = self._world.now
-        server.receive(end.peer, message)  # type: ignore[arg-type]  # everything but _GONE is a message
+        server.receive(end.peer, message)
 
     def _give_up(self, end: End, held: list[object]) -> None:
         if end.held is held:
@@ -350,7 +331,7 @@ class Network:
         end.open = False
         server.receive(end.peer, LinkDown(end.dialled))
 
-    def hang_up(self, server: Party, peer: ServerId, dialled: bool) -> None:
+    def hang_up(self, server: Any, peer: ServerId, dialled: bool) -> None:
         """Close this end of a link. Earlier messages still arrive at the other end, and then its `LinkDown`."""
         if dialled:
             server.dialling.pop(peer, None)
@@ -373,12 +354,12 @@ class Network:
                 at = self._world.now + wait
                 self._world.push(max(at, end.free_at) if link.drains else at, self._down, end, None)
 
-    def cut(self, server: Party) -> None:
+    def cut(self, server: Any) -> None:
         """Break all links of this server."""
         for link in self._links_of(server):
             self.break_link(link)
 
-    def crashed(self, server: Party) -> None:
+    def crashed(self, server: Any) -> None:
         """End the links of a crashed process, as if it had hung up, or as broken links."""
         for link in self._links_of(server):
             end = link.dialler if link.dialler.owner is server else link.acceptor
@@ -393,12 +374,12 @@ class Network:
         server.accepted.clear()
         server.dialling.clear()
 
-    def _links_of(self, server: Party) -> list[Link]:
+    def _links_of(self, server: Any) -> list[Link]:
         me = server.id
         row = self._links[me] + [links[me] for links in self._links]
         return [link for link in row if link is not None and not link.broken]
 
-    def is_quiet(self, learner: Party, leader: Party) -> bool:
+    def is_quiet(self, learner: Any, leader: Any) -> bool:
         """Return whether this learner is linked to this leader, and no message is due on the link."""
         link = self._links[learner.id][leader.id]
         if link is None or link.broken:
@@ -463,7 +444,7 @@ class Network:
                 self.break_link(link)
                 return
 
-    def double_links(self, server: Party) -> int:
+    def double_links(self, server: Any) -> int:
         """Open each link that this server has accepted once more, and repeat the first message on it.
 
         The later messages are replies, and the new end has sent nothing to which they could reply. The server that

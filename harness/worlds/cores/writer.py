@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from harness.checkers.oracle_state import Violation
 from harness.worlds.cores.simulator import Simulator
-from harness.worlds.disks import Crashed, judge_purge, lose
+from harness.worlds.disks import Crashed, crash_amid, judge_durable, judge_purge, lose
 from zab.core.errors import StorageError
-from zab.core.ready import Append, InstallSnapshot, SaveEpochs, Truncate, Write
+from zab.core.ready import Write
 from zab.core.zxid import Zxid
-from zab.storage.memory_disk import Crash as DiskCrash
 from zab.storage.snapshot_files import SnapshotWriter
 
 
@@ -79,7 +77,7 @@ class Writer:
             world.report_failure(server, "fails to write to its disk", error)
             return
         if not watched:
-            self._report_durable(writes)
+            judge_durable(world.judge, server.id, writes)
         if self._queue:
             self._write_next()
         else:
@@ -93,19 +91,9 @@ class Writer:
             name = type(write).__name__
             world.act(server, "before writing", name)
             server.storage.perform([write])
-            self._report_durable([write])
+            judge_durable(world.judge, server.id, [write])
             self._writing = writes[number + 1 :]
             world.act(server, "after writing", name)
-
-    def _report_durable(self, writes: list[Write]) -> None:
-        judge, sid = self._world.judge, self._server.id
-        for write in writes:
-            if isinstance(write, Append):
-                judge.durable_append(sid, write.batch)
-            elif isinstance(write, SaveEpochs):
-                judge.durable_epochs(sid, write.accepted, write.current, write.whole and not write.forgotten)
-            elif isinstance(write, Truncate | InstallSnapshot):
-                judge.durable_end(sid, write.zxid)
 
     # -- snapshots -------------------------------------------------------------------------------------
 
@@ -161,16 +149,13 @@ class Writer:
         self._writing, self._queue = [], []
         if writes:
             self._server.storage.perform(writes)
-            self._report_durable(writes)
+            judge_durable(self._world.judge, self._server.id, writes)
 
     def crash(self, loss: str) -> list[Write]:
         """End the process in the middle of its current writes, and return these. The waiting writes never happen."""
         writing, self._writing, self._queue = self._writing, [], []
         self.storing = None
-        disk, choose = self._server.disk, self._random.randrange
-        if writing:
-            disk.crash_at(disk.changes + choose(2 + 3 * len(writing)), after=choose(2) == 1)
-            with suppress(DiskCrash, StorageError):
-                self._server.storage.perform(writing)
-        lose(disk, loss, choose)
+        server, choose = self._server, self._random.randrange
+        crash_amid(server.disk, server.storage, writing, choose)
+        lose(server.disk, loss, choose)
         return writing

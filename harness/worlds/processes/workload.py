@@ -12,20 +12,7 @@ from typing import Any, Final
 
 import trio
 
-from harness.faults import (
-    JOINING,
-    LEADER,
-    Ask,
-    Barrier,
-    Connect,
-    Fault,
-    Leave,
-    Op,
-    Reconfigure,
-    Snapshot,
-    Vanish,
-    Write,
-)
+from harness import faults
 from harness.history import Request
 from harness.worlds.processes.addresses import ADMIN_PORT, member
 from harness.worlds.processes.cluster import ADMIN, Cluster
@@ -42,7 +29,7 @@ class Workload:
         self._cluster = cluster
         self._number = 0
 
-    def perform(self, op: Op) -> None:
+    def perform(self, op: faults.Op) -> None:
         _PERFORM[type(op)](self, op)
 
     # -- a list ----------------------------------------------------------------------------------------
@@ -50,16 +37,16 @@ class Workload:
     def _serving_leaders(self) -> list[Server]:
         return [each for each in self._cluster.servers.values() if each.leads and each.serves]
 
-    def _write(self, op: Write) -> None:
+    def _write(self, op: faults.Write) -> None:
         for server in self._serving_leaders():
             for _ in range(op.count):
                 self._number += 1
                 data = b"%d/%d" % (self._number, server.sid) + b"." * op.size
                 self._cluster.connected(server.sid, server.sid).request(Request("set", LIST, data))
 
-    def _barrier(self, op: Barrier) -> None:
+    def _barrier(self, op: faults.Barrier) -> None:
         named = self._cluster.servers.get(op.server)
-        for server in self._serving_leaders() if op.server <= LEADER else [named]:
+        for server in self._serving_leaders() if op.server <= faults.LEADER else [named]:
             if server is not None and server.up:
                 client = self._cluster.connected(server.sid, server.sid)
                 client.request(Request("sync", LIST))
@@ -67,26 +54,26 @@ class Workload:
 
     # -- the store -------------------------------------------------------------------------------------
 
-    def _connect(self, op: Connect) -> None:
+    def _connect(self, op: faults.Connect) -> None:
         cluster = self._cluster
         if op.server in cluster.servers:
             timeout_ms = max(1, round(op.timeout_ms * cluster.scale))
             cluster.client(op.client).connect(op.server, cluster.client_address(op.server), timeout_ms, op.user)
 
-    def _ask(self, op: Ask) -> None:
+    def _ask(self, op: faults.Ask) -> None:
         self._cluster.client(op.client).ask(op.steps)
 
-    def _leave(self, op: Leave) -> None:
+    def _leave(self, op: faults.Leave) -> None:
         self._cluster.spawn_until_healed(self._cluster.client(op.client).leave)
 
-    def _vanish(self, op: Vanish) -> None:
+    def _vanish(self, op: faults.Vanish) -> None:
         client = self._cluster.client(op.client)
         self._cluster.spawn_until_healed(client.vanish, op.for_ms * self._cluster.scale / 1000)
 
     # -- snapshots and membership ----------------------------------------------------------------------
 
-    def _snapshot(self, op: Snapshot) -> None:
-        server = self._cluster.leader() if op.server <= LEADER else self._cluster.servers.get(op.server)
+    def _snapshot(self, op: faults.Snapshot) -> None:
+        server = self._cluster.leader() if op.server <= faults.LEADER else self._cluster.servers.get(op.server)
         if server is not None and server.serves and server.ours:
             self._cluster.spawn_until_healed(self._take_snapshot, server)
 
@@ -106,14 +93,14 @@ class Workload:
         taken = re.match(rb"HTTP/1.1 200", status) is not None and b"Not" not in status
         self._cluster.counted("snapshot taken" if taken else "snapshot refused")
 
-    def _reconfigure(self, op: Reconfigure) -> None:
+    def _reconfigure(self, op: faults.Reconfigure) -> None:
         leader = self._cluster.leader()
         if leader is not None and leader.serves and not self._cluster.mixed:  # a leader of a mixed ensemble may refuse
             self._cluster.spawn_until_healed(self._change, op, leader)
 
-    async def _change(self, op: Reconfigure, leader: Server) -> None:
+    async def _change(self, op: faults.Reconfigure, leader: Server) -> None:
         cluster = self._cluster
-        sid = leader.sid if op.server <= LEADER else op.server
+        sid = leader.sid if op.server <= faults.LEADER else op.server
         session = cluster.connected(ADMIN + leader.sid, leader.sid).session
         assert session is not None
         try:
@@ -123,7 +110,7 @@ class Workload:
             asked = self._asked(ensemble, op.change, sid)
             if asked is None:
                 return
-            if op.change in JOINING and sid not in ensemble.by_id:
+            if op.change in faults.JOINING and sid not in ensemble.by_id:
                 cluster.join(sid, ensemble)
             joining, leaving = asked
             after, _ = await session.reconfigure(joining=joining, leaving=leaving)
@@ -154,16 +141,16 @@ class Workload:
 
 
 _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
-    Write: Workload._write,
-    Barrier: Workload._barrier,
-    Connect: Workload._connect,
-    Ask: Workload._ask,
-    Leave: Workload._leave,
-    Vanish: Workload._vanish,
-    Snapshot: Workload._snapshot,
-    Reconfigure: Workload._reconfigure,
+    faults.Write: Workload._write,
+    faults.Barrier: Workload._barrier,
+    faults.Connect: Workload._connect,
+    faults.Ask: Workload._ask,
+    faults.Leave: Workload._leave,
+    faults.Vanish: Workload._vanish,
+    faults.Snapshot: Workload._snapshot,
+    faults.Reconfigure: Workload._reconfigure,
 }
 
 
-def can(item: Fault | Op) -> bool:
+def can(item: faults.Fault | faults.Op) -> bool:
     return type(item) in _PERFORM

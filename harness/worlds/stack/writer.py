@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import trio
 
-from harness.worlds.disks import Crashed
-from zab.core.errors import StorageError
-from zab.core.ready import Append, InstallSnapshot, SaveEpochs, SnapshotChunk, Truncate, Write
+from harness.worlds.disks import Crashed, crash_amid, judge_durable
+from zab.core.ready import Append, SnapshotChunk, Write
 from zab.core.zxid import Ticket, Zxid
 from zab.net.wakeup import Wakeup
 from zab.runtime.writer import Writer
-from zab.storage.memory_disk import Crash as DiskCrash
 from zab.storage.storage import Storage
 
 T = TypeVar("T")
@@ -111,14 +108,12 @@ class TaskWriter(Writer):
         server = self._life.server
         if not server.watched:
             self._perform(writes, size)
-            self._report_durable(writes)
             return
         world = server.world
         for number, write in enumerate(writes):
             name = type(write).__name__
             world.nemesis.act(server, "before writing", name)
             self._perform([write], size)
-            self._report_durable([write])
             self._writing = writes[number + 1 :]
             world.nemesis.act(server, "after writing", name)
 
@@ -129,26 +124,16 @@ class TaskWriter(Writer):
         self._waiting.clear()
         if writes:
             self._perform(writes, 0)
-            self._report_durable(writes)
 
-    def _report_durable(self, writes: list[Write]) -> None:
-        judge, sid = self._life.server.world.judge, self._life.server.id
-        for write in writes:
-            if isinstance(write, Append):
-                judge.durable_append(sid, write.batch)
-            elif isinstance(write, SaveEpochs):
-                judge.durable_epochs(sid, write.accepted, write.current, write.whole and not write.forgotten)
-            elif isinstance(write, Truncate | InstallSnapshot):
-                judge.durable_end(sid, write.zxid)
+    def _perform(self, writes: Sequence[Write], size: int) -> int:
+        took_us = super()._perform(writes, size)
+        judge_durable(self._life.server.world.judge, self._life.server.id, writes)
+        return took_us
 
     def crash(self) -> list[Write]:
         """End the process in the middle of its current writes, and return these. The waiting writes never happen."""
         writing, self._writing = self._writing, []
         self._waiting.clear()
         server = self._life.server
-        disk, choose = server.disk, server.random.randrange
-        if writing:
-            disk.crash_at(disk.changes + choose(2 + 3 * len(writing)), after=choose(2) == 1)
-            with suppress(DiskCrash, StorageError):
-                self._storage.perform(writing)
+        crash_amid(server.disk, self._storage, writing, server.random.randrange)
         return writing

@@ -13,16 +13,7 @@ from harness.history import Event, Request, Response
 from harness.script.workload import has_lists
 from harness.worlds.cores.liveness import Liveness
 from harness.worlds.cores.server import Server
-from harness.worlds.cores.store.checks import (
-    OPEN,
-    configured,
-    correct_timeouts,
-    exactly_once,
-    moved,
-    owned,
-    same_counts,
-    same_lists,
-)
+from harness.worlds.cores.store import checks
 from harness.worlds.cores.store.client import Client, call_of
 from harness.worlds.cores.store.client_service import TICKS_MAX
 from harness.worlds.cores.store.server import StoreServer
@@ -145,15 +136,15 @@ class StoreLiveness(Liveness):
         still = self._abandoned(machine) or left_over(machine.store.tree.nodes, leader.clock.wall_ms())
         if still is not None:
             return still
-        exactly_once(world.ghost)
+        checks.exactly_once(world.ghost)
         timely(world.ghost)
         self._judge_replies()
         for server in world.running():
-            owned(server.id, server.machine)
+            checks.owned(server.id, server.machine)
             self._judge_port(server, leader)
         alike = [(each.id, each.machine) for each in world.running() if each.machine.zxid == machine.zxid]
-        same_lists(alike)
-        same_counts(alike)
+        checks.same_lists(alike)
+        checks.same_counts(alike)
         return None
 
     def _abandoned(self, machine: Any) -> str | None:
@@ -163,12 +154,12 @@ class StoreLiveness(Liveness):
         return f"session {abandoned[0]:#x} does not end, although its client has left it" if abandoned else None
 
     def _judge_replies(self) -> None:
-        moved(self.world.ghost, self.world.moved_replies)
-        correct_timeouts(self.world.ghost, self.world.client_events)
+        checks.moved(self.world.ghost, self.world.moved_replies)
+        checks.correct_timeouts(self.world.ghost, self.world.client_events)
 
     def _judge_port(self, server: Any, leader: Server) -> None:
         if server.id in leader.node.ensemble.by_id:  # a server that was removed may lack the last changes
-            configured(server.id, server.machine, server.node.ensemble)
+            checks.configured(server.id, server.machine, server.node.ensemble)
         self._judge_counts(server)
 
     @staticmethod
@@ -180,12 +171,12 @@ class StoreLiveness(Liveness):
         totals, expected = clients.totals, sum(len(pipeline.replies) for pipeline in pipelines)
         if totals.open_requests != expected:
             raise Violation(
-                OPEN,
+                checks.OPEN,
                 f"server {server.id} counts {totals.open_requests} open requests, but has {expected}",
             )
         if totals.large_bytes and not any(pipeline.queued for pipeline in pipelines):
             raise Violation(
-                OPEN,
+                checks.OPEN,
                 f"server {server.id} counts {totals.large_bytes} bytes of large requests, but has no queued request",
             )
 

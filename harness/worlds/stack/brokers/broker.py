@@ -19,7 +19,6 @@ import zab
 from harness.faults import Replication
 from harness.worlds.cores.partitions.disk import CALLS
 from harness.worlds.stack.brokers.environment import PROCESS
-from harness.worlds.stack.controller import process
 from harness.worlds.stack.controller.process import (
     CONTROL_FROM,
     PAUSE_S,
@@ -170,7 +169,7 @@ class Broker(BrokerProcess):
     def excuses(self, error: Exception) -> bool:
         return self._breaks and _of_disks(error)
 
-    def lost(self, life: process.Life) -> None:
+    def lost(self, life: Any) -> None:
         assert isinstance(life, Life)
         life.data.dead = True
         self.files = copy.deepcopy(self.files)

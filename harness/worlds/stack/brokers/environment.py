@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from random import Random
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
 import trio
 
-from zab.net.memory_network import MemoryListener, MemoryNetwork, MemoryStream, StreamOwner
+from zab.net.memory_network import MemoryListener, MemoryStream
 
 T = TypeVar("T")
 
@@ -28,15 +28,7 @@ DAY_S: Final = 1_700_000_000
 """The wall clock at the begin of a run, in seconds since the epoch."""
 
 
-class Process(Protocol):
-    """A process with its places in the network. The place depends on the host that it dials or listens at."""
-
-    @property
-    def net(self) -> MemoryNetwork: ...
-    def party(self, host: str) -> StreamOwner: ...
-
-
-PROCESS: Final[ContextVar[Process]] = ContextVar("PROCESS")
+PROCESS: Final[ContextVar[Any]] = ContextVar("PROCESS")
 Address = tuple[str, int]
 
 
@@ -60,7 +52,7 @@ class VirtualSocket(trio.socket.SocketType):
     proto = socket.IPPROTO_TCP
     did_shutdown_SHUT_WR = False
 
-    def __init__(self, process: Process, end: MemoryStream | None = None, peer: Address = ("", 0)) -> None:
+    def __init__(self, process: Any, end: MemoryStream | None = None, peer: Address = ("", 0)) -> None:
         super().__init__()
         self._process = process
         self._end = end

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from random import Random
-from typing import Any, Final, Protocol
-
-import trio
+from typing import Any, Final
 
 from harness.checkers.controller.facts import Fact
 from harness.checkers.oracle_state import Violation
@@ -37,21 +35,6 @@ class ControlPlace(ClientPlace):
     def __init__(self, broker: int) -> None:
         super().__init__(CONTROL_FROM + broker)
         self.dead = False
-
-
-class Life(Protocol):
-    """One process of a broker, from its start to its end."""
-
-    scope: trio.CancelScope
-    control: ControlPlace
-    killed: bool
-    ending: bool
-
-    @property
-    def candidate(self) -> Candidate | None: ...
-    async def run(self) -> None: ...
-    async def leave(self) -> None:
-        """Ask the controller to move leaders away."""
 
 
 class BrokerClusterWorld(StoreWorld):
@@ -83,20 +66,20 @@ class BrokerProcess:
         self.random = Random(f"{world.script.seed}/broker/{number}")
         self.store_client = StoreClient(world, world.recorder, CLIENTS_FROM + number)
         self.life = 0
-        self.now: Life | None = None
+        self.now: Any | None = None
         self.paused = False
         self._unreachable = self._commands_held = False
         self._wanted = self._begun = False
         self._wakeup = Wakeup()
 
     @abstractmethod
-    def make_life(self) -> Life: ...
+    def make_life(self) -> Any: ...
 
     def excuses(self, error: Exception) -> bool:
         """Return whether the process may end with this error."""
         return False
 
-    def lost(self, life: Life) -> None:
+    def lost(self, life: Any) -> None:
         """Clean up further after the end of a process, before its streams break."""
 
     @property
@@ -145,7 +128,7 @@ class BrokerProcess:
                     self.world.violated(Violation(NoCrash.invariant, f"broker {self.id} ended with {error!r}"))
             self._tear_down(life)
 
-    def _tear_down(self, life: Life) -> None:
+    def _tear_down(self, life: Any) -> None:
         if not life.control.dead:
             self.lost(life)
             life.control.dead = life.ending = life.killed = True

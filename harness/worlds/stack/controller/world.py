@@ -18,7 +18,7 @@ from harness.worlds.controller.settled import acting_controller, with_controller
 from harness.worlds.cores.controller.workload import ControllerWorkload as CoreWorkload
 from harness.worlds.cores.controller.world import ControllerLiveness as CoreLiveness
 from harness.worlds.stack.controller.broker import Broker
-from harness.worlds.stack.controller.process import BrokerClusterWorld, BrokerProcess, Life
+from harness.worlds.stack.controller.process import BrokerClusterWorld, BrokerProcess
 from harness.worlds.stack.controller.session import StoreClient
 from harness.worlds.stack.simulation import redirected_log
 from harness.worlds.stack.store.world import StoreLiveness, StoreWorkload
@@ -55,7 +55,7 @@ class ControllerWorkload(StoreWorkload, CoreWorkload):
         if broker is not None and broker.now is not None:
             self.world.spawn(self._leave_and_return, broker, broker.now, op.down_ms)
 
-    async def _leave_and_return(self, broker: BrokerProcess, life: Life, down_ms: int) -> None:
+    async def _leave_and_return(self, broker: BrokerProcess, life: Any, down_ms: int) -> None:
         await life.leave()
         if broker.now is life:
             self.world.counted(SHUT_DOWN)
