@@ -51,15 +51,18 @@ _RECORDS: Final = Records(
 # -- to text -------------------------------------------------------------------------------------------
 
 
+def head_of(history: History) -> dict[str, int | None]:
+    jumps = None if history.jumps is None else len(history.jumps)
+    return {"history": VERSION, "events": len(history.events), "changes": len(history.changes), "jumps": jumps}
+
+
+def records_of(history: History) -> tuple[Event | Change | Jump, ...]:
+    return (*history.events, *history.changes, *(history.jumps or ()))
+
+
 def dumps(history: History) -> str:
-    head = {
-        "history": VERSION,
-        "events": len(history.events),
-        "changes": len(history.changes),
-        "jumps": None if history.jumps is None else len(history.jumps),
-    }
-    records = (*history.events, *history.changes, *(history.jumps or ()))
-    return "\n".join((json.dumps(head), *(json.dumps(to_json(record)) for record in records), ""))
+    records = map(to_json, records_of(history))
+    return "\n".join((json.dumps(head_of(history)), *map(json.dumps, records), ""))
 
 
 # -- from text -----------------------------------------------------------------------------------------

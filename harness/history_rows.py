@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TypedDict
 
 from harness.history import Change, Event, History, Info, Invoke, Jump, Response, SessionEvent, WatchFired
-from harness.history_json import VERSION, from_json, unexpected
+from harness.history_json import VERSION, from_json, head_of, records_of, unexpected
 from harness.json_lines import HistoryError, to_json
 
 
@@ -51,15 +51,8 @@ COLUMNS: Final = {name: _column(hint) for name, hint in typing.get_type_hints(Ro
 
 
 def to_rows(history: History, run: str) -> list[Row]:
-    jumps = history.jumps
-    head = {
-        "history": VERSION,
-        "events": len(history.events),
-        "changes": len(history.changes),
-        "jumps": None if jumps is None else len(jumps),
-    }
-    rows = [_row(run, -1, "History", head)]
-    for index, record in enumerate((*history.events, *history.changes, *(jumps or ()))):
+    rows = [_row(run, -1, "History", head_of(history))]
+    for index, record in enumerate(records_of(history)):
         payload = to_json(record)
         rows.append(_row(run, index, str(payload["kind"]), payload, **_about(record)))
     return rows
@@ -107,7 +100,7 @@ def from_rows(rows: Iterable[Row]) -> History:
     changes = tuple(record for record in made if isinstance(record, Change))
     events = tuple(record for record in made if not isinstance(record, Change | Jump))
     history = History(events, changes, None if head.get("jumps") is None else jumps)
-    if json.loads(to_rows(history, runs[0])[0]["payload"]) != head or made != [*events, *changes, *jumps]:
+    if head_of(history) != head or made != [*events, *changes, *jumps]:
         raise HistoryError(f"run {runs[0]}: the rows do not match the counts in row -1")
     return history
 

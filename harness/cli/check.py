@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from attrs import asdict
 
@@ -11,11 +12,10 @@ from harness.checkers import records
 from harness.checkers.linear import Illegal, Legal, Unknown
 from harness.checkers.linear.decide import BUDGET
 from harness.checkers.records.as_json import is_of_brokers
-from harness.checkers.store import Broken, Verdict, judge
+from harness.checkers.store import Verdict, judge
 from harness.cli import options
 from harness.cli.common import HISTORY_BYTES_MAX, text_of
 from harness.cli.root import INVALID, VALID, command
-from harness.history import History
 from harness.history_json import loads
 from harness.json_lines import HistoryError, to_json
 from zab.cli.kit.failures import Misused
@@ -46,43 +46,47 @@ def check(arguments: Arguments) -> int:
     script with clients writes such files. Exit status 0: valid; 1: invalid or unknown; 2: this is no history.
     """
     text = text_of(arguments.file, HISTORY_BYTES_MAX)
-    return _check_brokers(arguments, text) if is_of_brokers(text) else _check_store(arguments, text)
+    try:
+        if is_of_brokers(text):
+            of_brokers = records.judge(records.loads(text))
+            return _end(arguments, of_brokers, _records_as_json, _records_in_words)
+        return _end(arguments, judge(loads(text), arguments.budget), as_json, _in_words)
+    except HistoryError as error:  # also contradictory times, or two calls with one number
+        raise Misused(f"{arguments.file}: {error}") from error
+
+
+V = TypeVar("V", Verdict, records.Verdict)
+
+
+def _end(
+    arguments: Arguments, verdict: V, as_json: Callable[[V], object], in_words: Callable[[V, bool], Iterator[str]]
+) -> int:
+    print(json.dumps(as_json(verdict)) if arguments.json else "\n".join(in_words(verdict, arguments.order)))
+    return VALID if verdict.valid else INVALID
+
+
+def _broken_in_words(broken: Iterable[Any]) -> Iterator[str]:
+    for each in broken:
+        yield f"BROKEN  {each}"
+        yield from (f"        {json.dumps(to_json(record))}" for record in each.evidence)
+
+
+def _broken_as_json(broken: Iterable[Any], *names: str) -> list[dict[str, object]]:
+    return [
+        {name: getattr(each, name) for name in names} | {"evidence": [to_json(record) for record in each.evidence]}
+        for each in broken
+    ]
 
 
 # -- the store -------------------------------------------------------------------------------------------
 
 
-def _check_store(arguments: Arguments, text: str) -> int:
-    history = _read(arguments.file, text)
-    try:
-        verdict = judge(history, arguments.budget)
-    except HistoryError as error:  # contradictory times, or two calls with one number
-        raise Misused(f"{arguments.file}: {error}") from error
-    if arguments.json:
-        print(json.dumps(as_json(verdict)))
-    else:
-        _print(verdict, order=arguments.order)
-    return VALID if verdict.valid else INVALID
-
-
-def _read(name: Path, text: str) -> History:
-    try:
-        return loads(text)
-    except HistoryError as error:
-        raise Misused(f"{name}: {error}") from error
-    except RecursionError as error:
-        raise Misused(f"{name}: requests are nested too deeply for a history") from error
-
-
-def _print(verdict: Verdict, *, order: bool) -> None:
-    for each in verdict.store.broken:
-        print(f"BROKEN  {each}")
-        for record in each.evidence:
-            print(f"        {json.dumps(to_json(record))}")
+def _in_words(verdict: Verdict, order: bool) -> Iterator[str]:
+    yield from _broken_in_words(verdict.store.broken)
     if not verdict.store.broken:
-        print(verdict)
+        yield str(verdict)
     if order and isinstance(verdict.linear, Legal):
-        print("order:", *verdict.linear.order)
+        yield " ".join(["order:", *map(str, verdict.linear.order)])
 
 
 def as_json(verdict: Verdict) -> dict[str, object]:
@@ -93,7 +97,7 @@ def as_json(verdict: Verdict) -> dict[str, object]:
         "what": verdict.what,
         "calls": verdict.store.calls,
         "changes": verdict.store.changes,
-        "broken": [_broken(each) for each in verdict.store.broken],
+        "broken": _broken_as_json(verdict.store.broken, "invariant", "what", "at", "session", "call", "zxid"),
     }
     match verdict.linear:
         case Legal(order=order, by=by, steps=steps):
@@ -107,39 +111,19 @@ def as_json(verdict: Verdict) -> dict[str, object]:
     return made
 
 
-def _broken(each: Broken) -> dict[str, object]:
-    names = ("invariant", "what", "at", "session", "call", "zxid")
-    return {name: getattr(each, name) for name in names} | {"evidence": [to_json(record) for record in each.evidence]}
-
-
 # -- brokers ---------------------------------------------------------------------------------------------
 
 
-def _check_brokers(arguments: Arguments, text: str) -> int:
-    try:
-        verdict = records.judge(records.loads(text))
-    except HistoryError as error:
-        raise Misused(f"{arguments.file}: {error}") from error
-    if arguments.json:
-        print(json.dumps(_records_as_json(verdict)))
-    else:
-        _print_records(verdict, order=arguments.order)
-    return VALID if verdict.valid else INVALID
-
-
-def _print_records(verdict: records.Verdict, *, order: bool) -> None:
-    for each in verdict.broken:
-        print(f"BROKEN  {each}")
-        for event in each.evidence:
-            print(f"        {json.dumps(to_json(event))}")
+def _records_in_words(verdict: records.Verdict, order: bool) -> Iterator[str]:
+    yield from _broken_in_words(verdict.broken)
     if verdict.valid:
         counts = verdict.counts
-        print(verdict)
-        print(f"{counts.unread} acknowledged and not read, {counts.repeated} of producers without idempotence repeated")
-        print(f"the greatest lag of a consumer: {counts.lag_us_max / 1e6:.3f} s")
+        yield str(verdict)
+        yield f"{counts.unread} acknowledged and not read, {counts.repeated} of producers without idempotence repeated"
+        yield f"the greatest lag of a consumer: {counts.lag_us_max / 1e6:.3f} s"
     if order:
         for partition, values in verdict.orders:
-            print(f"{partition}:", *(f"{offset} {value}" for offset, value in values), sep="\n  ")
+            yield "\n  ".join([f"{partition}:", *(f"{offset} {value}" for offset, value in values)])
 
 
 def _records_as_json(verdict: records.Verdict) -> dict[str, object]:
@@ -148,9 +132,6 @@ def _records_as_json(verdict: records.Verdict) -> dict[str, object]:
         "invariant": verdict.invariant,
         "what": verdict.broken[0].what if verdict.broken else "",
         "counts": asdict(verdict.counts),
-        "broken": [
-            {"invariant": each.invariant, "what": each.what, "evidence": [to_json(event) for event in each.evidence]}
-            for each in verdict.broken
-        ],
+        "broken": _broken_as_json(verdict.broken, "invariant", "what"),
         "orders": {partition: list(values) for partition, values in verdict.orders},
     }

@@ -79,10 +79,8 @@ def crash_points(arguments: Arguments) -> int:
             if 0 < arguments.stop_after <= len(failures) or _is_over(began, arguments.seconds):
                 complete = False
                 break
-    if arguments.json:
-        print(json.dumps(_as_json(kinds, failures, complete, arguments.mutant)))
-    else:
-        _print(kinds, failures, complete, arguments.mutant)
+    say = _as_json if arguments.json else _in_words
+    print(say(kinds, failures, complete, arguments.mutant))
     return INVALID if failures else VALID
 
 
@@ -105,39 +103,30 @@ def _is_over(began: float, limit: float | None) -> bool:
     return limit is not None and time.monotonic() - began > limit
 
 
-def _print(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mutant: str | None) -> None:
+def _in_words(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mutant: str | None) -> str:
+    lines = []
     for point in failures[:SHOWN_MAX]:
-        print(f"VIOLATED {point.outcome.invariant}: {point.outcome.what}")
-        print(
-            f"  crash of {point.target} before call {point.call}, {point.kind}; data that is not synced: {point.loss}"
-        )
-        print(f"  {replay_line(point.script, mutant=mutant)}")
+        crash = f"crash of {point.target} before call {point.call}, {point.kind}"
+        lines.append(f"VIOLATED {point.outcome.invariant}: {point.outcome.what}")
+        lines.append(f"  {crash}; data that is not synced: {point.loss}\n  {replay_line(point.script, mutant=mutant)}")
     if len(failures) > SHOWN_MAX:
-        print(f"and {len(failures) - SHOWN_MAX} more")
-    print(
-        f"{counted(kinds.total(), 'crash', 'crashes')}, {len(failures)} failed" + ("" if complete else "; not complete")
-    )
-    print(", ".join(f"{kind} {number}" for kind, number in kinds.most_common()))
+        lines.append(f"and {len(failures) - SHOWN_MAX} more")
+    end = "" if complete else "; not complete"
+    lines.append(f"{counted(kinds.total(), 'crash', 'crashes')}, {len(failures)} failed{end}")
+    lines.append(", ".join(f"{kind} {number}" for kind, number in kinds.most_common()))
+    return "\n".join(lines)
 
 
-def _as_json(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mutant: str | None) -> dict[str, object]:
-    return {
-        "crashes": kinds.total(),
-        "by_call": dict(kinds.most_common()),
-        "complete": complete,
-        "failures": [
-            {
-                "invariant": point.outcome.invariant,
-                "what": point.outcome.what,
-                "target": point.target,
-                "call": point.call,
-                "kind": point.kind,
-                "loss": point.loss,
-                "replay": replay_line(point.script, mutant=mutant),
-            }
-            for point in failures
-        ],
-    }
+def _as_json(kinds: Counter[str], failures: list[CrashPoint], complete: bool, mutant: str | None) -> str:
+    names = ("target", "call", "kind", "loss")
+    rows = [
+        {"invariant": point.outcome.invariant, "what": point.outcome.what}
+        | {name: getattr(point, name) for name in names}
+        | {"replay": replay_line(point.script, mutant=mutant)}
+        for point in failures
+    ]
+    by_call = dict(kinds.most_common())
+    return json.dumps({"crashes": kinds.total(), "by_call": by_call, "complete": complete, "failures": rows})
 
 
 DOWN_MS: Final = 60

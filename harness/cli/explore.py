@@ -78,10 +78,7 @@ def _explore(arguments: Arguments) -> int:
         found = search.run()
     except OutOfScopeError as error:
         raise Misused(f"the servers left the scope of the exploration: {error}") from error
-    if arguments.json:
-        print(json.dumps(_as_json(found, bounds, arguments)))
-    else:
-        print(_in_words(found))
+    print(json.dumps(_as_json(found, bounds, arguments)) if arguments.json else _in_words(found))
     return VALID if found.violation is None else INVALID
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Final
 
 from harness.cli import options
 from harness.cli.root import INVALID, VALID, command
@@ -52,11 +51,8 @@ def analyze(arguments: Arguments) -> int:
     finally:
         _show_stage("")
     path = write_page(layout, made)
-    if arguments.json:
-        print(json.dumps({"meta": made.meta, "tables": made.tables}))
-    else:
-        print(summary(made))
-        print(f"report: {path}")
+    tables = {"meta": made.meta, "tables": made.tables}
+    print(json.dumps(tables) if arguments.json else f"{summary(made)}\nreport: {path}")
     return VALID if made.valid else INVALID
 
 
@@ -66,21 +62,18 @@ def report(arguments: Arguments) -> int:
     layout = located(arguments.folder, arguments.campaign)
     made = _analysis(layout)
     path = write_page(layout, made)
-    if arguments.json:
-        outcomes = {name: made.count(name) for name in ("runs", "valid", "invalid", "error")}
-        print(json.dumps({"page": str(path), "valid": made.valid, "unknown": made.unknown, "runs": outcomes}))
-    else:
-        print(path)
+    outcomes = {name: made.count(name) for name in ("runs", "valid", "invalid", "error")}
+    told = {"page": str(path), "valid": made.valid, "unknown": made.unknown, "runs": outcomes}
+    print(json.dumps(told) if arguments.json else path)
     return VALID
 
 
-_CAMPAIGNS: Final = (
+@command(
+    "compare",
     options.argument("before", type=options.FILE, metavar="BEFORE"),
     options.argument("after", type=options.FILE, metavar="AFTER"),
+    options.json_output(),
 )
-
-
-@command("compare", *_CAMPAIGNS, options.json_output())
 def compare(arguments: Arguments) -> int:
     """List what changed between two analysed campaigns: new, vanished and remaining failures, and changed numbers.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import click
 from attrs import frozen
@@ -72,7 +72,7 @@ def _table(arguments: Arguments) -> int:
     print()
     print(" " * width + "".join(f"  {each.name}" for each in found) + "  in scripts for")
     for item in kinds:
-        marks = "".join("  " + (_YES if each.can(item) else _NO).ljust(len(each.name)) for each in found)
+        marks = "".join("  " + ("yes" if each.can(item) else "-").ljust(len(each.name)) for each in found)
         print(f"{type(item).__name__:<{width}}{marks}  {_machines(type(item))}")
     return VALID
 
@@ -81,10 +81,6 @@ def _machines(kind: type) -> str:
     """Return the machines whose scripts may contain this kind of item. Others leave it out, in every world."""
     names = [name for name in MACHINES if not issubclass(kind, UNSUPPORTED[name])]
     return "any" if len(names) == len(MACHINES) else ", ".join(names)
-
-
-_YES: Final = "yes"
-_NO: Final = "-"
 
 
 def _as_json(each: World, kinds: list[Fault | Op]) -> dict[str, object]:

@@ -22,13 +22,13 @@ from attrs import define
 import zab
 from harness.exceptions import first_of
 from harness.faults import StrikeNode
-from harness.history import Event
 from harness.program.fleet import NodeAct
 from harness.program.forbidden import ForbiddenCall
 from harness.program.node import Node
 from harness.worlds.cores.clock import BEGINS_MS
 from harness.worlds.stack.controller.session import ProgramProtocol
 from harness.worlds.stack.scheduler import OWNER
+from harness.worlds.stack.store.client import ClientPlace
 from harness.worlds.stack.store.server import CLIENT_PORT
 from zab.client.client_protocol import ClientProtocol
 from zab.client.dialing import Address, Outside
@@ -83,19 +83,6 @@ def _is_of_program(task: trio.lowlevel.Task) -> bool:
 _LIBRARIES: Final = tuple(os.path.dirname(str(module.__file__)) + os.sep for module in (zab, trio))
 
 
-class NodePlace:
-    """The place of one life of a node in the network. Places of nodes are negative, servers positive."""
-
-    dead = False
-
-    def __init__(self, number: int) -> None:
-        self.id = -number
-
-    @property
-    def server(self) -> NodePlace:
-        return self
-
-
 @define
 class Aim:
     """A strike that waits for its moment."""
@@ -139,7 +126,7 @@ class NodeLife:
         self.process = process
         self.world = world
         self.start = start
-        self.place = NodePlace(process.number)
+        self.place = ClientPlace(process.number)
         self.scope = trio.CancelScope()
         self.dead = self.paused = self.ending = False
         self.entropy = Random(f"{seed}/entropy")
@@ -370,20 +357,6 @@ class NodeProcess:
         if self.now is not None:
             self.now.resume()
         self.start()
-
-
-class CallRecorder:
-    """The recorder of the sessions of all nodes. It puts their events into the trace."""
-
-    def __init__(self, world: Any) -> None:
-        self._world = world
-        self.calls = self.acknowledged = 0
-
-    def now_us(self) -> int:
-        return int(self._world.now)
-
-    def add(self, event: Event) -> None:
-        self._world.record(0, NOTE, event.client, event)
 
 
 def host_of(node: int) -> str:

@@ -26,18 +26,19 @@ from harness.program.forbidden import ForbiddenCall, guarded
 from harness.program.history import explain
 from harness.program.nemesis import ProgramNemesis
 from harness.program.node import Node
-from harness.program.process import NOTE, CallRecorder, NodeLife, NodeProcess, reraise_control
+from harness.program.process import NOTE, NodeLife, NodeProcess, reraise_control
 from harness.script.checks import ScriptError
 from harness.script.names import ACTIVE
 from harness.watchdog import RunAway
 from harness.worlds import World as WorldOfCommands
+from harness.worlds.common import SETTINGS, shared
 from harness.worlds.cores.workload import Workload
+from harness.worlds.recorded import Recorder
 from harness.worlds.stack.members import World
 from harness.worlds.stack.scheduler import OWNER, ready_tasks
 from harness.worlds.stack.server import Server
 from harness.worlds.stack.store.server import CLIENT_PORT, StoreLife, host_of
 from harness.worlds.stack.world import WORLD
-from zab.core.ready import Settings
 
 Main: TypeAlias = Callable[[Node], Awaitable[object]]
 Invariant: TypeAlias = Callable[[Fleet], object]
@@ -57,22 +58,7 @@ STILL_S: Final = 20.0
 START_US: Final = 500_000
 """The time within which all nodes are started at the beginning of a run."""
 
-_USUAL: Final = Settings()
-KNOBS: Final = Knobs(
-    tick_ms=_USUAL.tick_ms,
-    init_limit=_USUAL.init_limit,
-    sync_limit=_USUAL.sync_limit,
-    finalize_wait_ms=_USUAL.finalize_wait_ms,
-    notification_ms_min=_USUAL.notification_ms_min,
-    notification_ms_max=_USUAL.notification_ms_max,
-    dial_retry_ms=_USUAL.dial_retry_ms,
-    window_entries=_USUAL.window_entries,
-    log_sync_entries_max=_USUAL.log_sync_entries_max,
-    outstanding_max=_USUAL.outstanding_max,
-    snapshot_every=1_000,
-    segment_bytes=1 << 20,
-    chunk_bytes=1 << 16,
-)
+KNOBS: Final = Knobs(**shared(SETTINGS), snapshot_every=1_000, segment_bytes=1 << 20, chunk_bytes=1 << 16)
 """The servers have their usual settings, whatever the script says: the timeouts of programs suit these."""
 
 
@@ -182,7 +168,7 @@ class ProgramWorld(World):
         self._last_us = 0
         self._turns = TurnCounter(self._spins)
         super().__init__(evolve(script, knobs=KNOBS, machine="store"), trace=trace, checkers=())
-        self.call_recorder = CallRecorder(self)
+        self.call_recorder = Recorder(lambda: self.now, lambda event: self.record(0, NOTE, event.client, event))
         self.processes = [NodeProcess(self, number) for number in range(script.nodes + 1)]
 
     def life(self, server: Server) -> StoreLife:

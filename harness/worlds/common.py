@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappush
 from typing import Any, ClassVar, Final
 
-from attrs import evolve
+from attrs import evolve, fields_dict
 
 from harness.availability import Availability
 from harness.checkers import ALL, Checker, Judge, OracleState, Violation
@@ -73,21 +73,16 @@ WITHOUT_VERSIONS: Final = 3
 """The least value of `zookeeper_peers` with which the membership has no version."""
 
 
+def shared(values: Knobs | Settings) -> dict[str, Any]:
+    """Return the values that `Knobs` and `Settings` both have."""
+    return {name: getattr(values, name) for name in fields_dict(Knobs) if name in fields_dict(Settings)}
+
+
 def settings_of(knobs: Knobs) -> Settings:
     settings = evolve(
         SETTINGS,
-        tick_ms=knobs.tick_ms,
-        init_limit=knobs.init_limit,
-        sync_limit=knobs.sync_limit,
-        finalize_wait_ms=knobs.finalize_wait_ms,
-        notification_ms_min=knobs.notification_ms_min,
-        notification_ms_max=knobs.notification_ms_max,
+        **shared(knobs),
         observer_delay_ms_max=knobs.notification_ms_min,
-        dial_retry_ms=knobs.dial_retry_ms,
-        outstanding_max=knobs.outstanding_max,
-        window_entries=knobs.window_entries,
-        log_sync_entries_max=knobs.log_sync_entries_max,
-        counter_max=knobs.counter_max,
         veto_retry_ms=knobs.init_limit * knobs.tick_ms,
     )
     if not knobs.zookeeper_peers:
@@ -290,6 +285,13 @@ class Common(ABC):
             self.counted("crash")
             server.crash(loss)
             self.push(self.now + down_ms * 1_000, self.start, server, server.life)
+
+    def crashed(self, crash: Crashed, _: None = None) -> None:
+        """Crash the server, or all servers, whose turn a fault has ended."""
+        if crash.all_servers:
+            self.crash_all(crash.loss, crash.down_ms)
+        else:
+            self.crash(crash.server, crash.loss, crash.down_ms)
 
     def crash_all(self, loss: str, down_ms: int) -> None:
         for server in self.servers[1:]:

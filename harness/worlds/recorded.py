@@ -36,8 +36,10 @@ SETTINGS: Final = ClientSettings(connect_ms=1_000, pause_ms_min=20, pause_ms_max
 class Recorder:
     """Records the events of store clients, in the order in which the clients saw them."""
 
-    def __init__(self, now_us: Callable[[], int]) -> None:
+    def __init__(self, now_us: Callable[[], int], keeps: Callable[[Event], object] = lambda event: True) -> None:
+        """`keeps` is called with each event, and decides whether it belongs to the history."""
         self.events: list[Event] = []
+        self._keeps = keeps
         self.calls = 0
         self.acknowledged = 0
         self.without_session = 0
@@ -45,7 +47,8 @@ class Recorder:
         self.now_us = now_us
 
     def add(self, event: Event) -> None:
-        self.events.append(event)
+        if self._keeps(event):
+            self.events.append(event)
 
 
 class RecordedCall(Call):

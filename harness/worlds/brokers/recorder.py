@@ -8,8 +8,10 @@ from harness.checkers.records.history import ALL, Acked, Event, History, Sent
 
 
 class Recorder:
-    def __init__(self, now_us: Callable[[], int]) -> None:
+    def __init__(self, now_us: Callable[[], int], keeps: Callable[[Event], object] = lambda event: True) -> None:
+        """`keeps` is called with each event, and decides whether it belongs to the history."""
         self.events: list[Event] = []
+        self._keeps = keeps
         self.calls = 0
         self.producers = 0
         self.complete = False
@@ -18,7 +20,8 @@ class Recorder:
         self.now_us = now_us
 
     def add(self, event: Event) -> None:
-        self.events.append(event)
+        if self._keeps(event):
+            self.events.append(event)
 
     def add_late(self, event: Event) -> None:
         """Add an event that no client saw when it happened, also after the run."""

@@ -102,13 +102,6 @@ class Simulator(Common):
 
     # -- processes -------------------------------------------------------------------------------------
 
-    def crashed(self, crash: Crashed) -> None:
-        """Crash the server whose turn a fault has ended."""
-        if crash.all_servers:
-            self.crash_all(crash.loss, crash.down_ms)
-        else:
-            self.crash(crash.server, crash.loss, crash.down_ms)
-
     def start(self, server: Any, life: int) -> None:
         if server.up or server.life != life:
             return

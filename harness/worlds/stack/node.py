@@ -135,7 +135,7 @@ class ReportingNode(Node):
         except Crashed as crash:
             # The messages before the act leave in the next turn of the driver's links. Then the server crashes.
             self._life.ends()
-            world.push(world.now + 1, world.crash_by, crash, None)
+            world.push(world.now + 1, world.crashed, crash, None)
             return Ready(send=ready.send[:sent])
         return ready
 

@@ -23,7 +23,6 @@ from harness.exceptions import interrupts_bare
 from harness.faults import Script
 from harness.outcome import Outcome
 from harness.worlds.common import Budget, BudgetExceeded, Common, violation_of
-from harness.worlds.disks import Crashed
 from harness.worlds.stack.checked_machine import RequestCheck
 from harness.worlds.stack.scheduler import TaskFreezer, ordered_by, virtual_clock
 from zab.core.zxid import ServerId, Zxid
@@ -177,9 +176,9 @@ class Simulation(Common):
             self.freezer.thaw_all()  # so that they can end
             self._scope.cancel()
 
-    def crash_by(self, crash: Crashed, _: None) -> None:
-        """Crash the server, or all servers, at the moment at which a fault was aimed."""
-        if crash.all_servers:
-            self.crash_all(crash.loss, crash.down_ms)
-        else:
-            self.crash(crash.server, crash.loss, crash.down_ms)
+    def saw(self, event: Any) -> bool:
+        """Record an event of a client; return whether it belongs to the history: the run is not over."""
+        if self.over:
+            return False
+        self.record(0, "client", event.client, event)
+        return True

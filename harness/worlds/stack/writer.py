@@ -95,7 +95,7 @@ class TaskWriter(Writer):
                     self._write_down(done, size)
                 except Crashed as crash:
                     self._life.ends()
-                    server.world.crash_by(crash, None)
+                    server.world.crashed(crash)
                     await trio.sleep_forever()  # until it is cancelled, if this server has crashed
                 self._writing = []
                 self.backlog_bytes -= size

@@ -151,7 +151,7 @@ class PartitionsSimulator(ControllerSimulator):
         super().__init__(script, trace=trace, checkers=checkers)
         self.wires = Wires(self)
 
-    def crashed(self, crash: Crashed) -> None:
+    def crashed(self, crash: Crashed, _: None = None) -> None:
         if crash.server in self.brokers.values():
             crash.server.crash(crash.loss)
             self.start_later(crash.server, crash.down_ms)

@@ -79,17 +79,6 @@ class SimulatedProtocol(RecordingProtocol):
             self.ended(how)
 
 
-class ClientRecorder(Recorder):
-    """Passes the events of a client to `Client.saw`."""
-
-    def __init__(self, client: Client) -> None:
-        super().__init__(lambda: client.world.now)
-        self._client = client
-
-    def add(self, event: Event) -> None:
-        self._client.saw(event)
-
-
 def call_of(number: int, request: Request, done: Done = ignore) -> RecordedCall:
     return RecordedCall(request, number, done, _WATCHER if request.watch else None)
 
@@ -109,7 +98,7 @@ class Client:
         self.leaving = False
         self.vanished = False
         self.impolite_percent = world.script.knobs.impolite_percent
-        self.recorder = ClientRecorder(self)
+        self.recorder = Recorder(lambda: world.now, self.saw)
         self.protocol = SimulatedProtocol(self)
         """The present session. A client that needs no session has one that no server knows."""
         self._earlier: list[SimulatedProtocol] = []

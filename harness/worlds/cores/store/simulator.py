@@ -16,6 +16,7 @@ from harness.checkers.store.judge import InvariantVerdict, check_invariants
 from harness.faults import ClockDrift, ClockFreeze, Script
 from harness.history import Event, History, Jump
 from harness.outcome import Outcome
+from harness.worlds.common import Common
 from harness.worlds.cores.liveness import INVARIANT
 from harness.worlds.cores.simulator import Simulator
 from harness.worlds.cores.store.checks import StoreIsHistory, committed
@@ -25,19 +26,33 @@ INSTEAD: Final[dict[type[Checker], type[Checker]]] = {MachineIsHistory: StoreIsH
 """The replacement for the store of each checker that depends on the machine."""
 
 
-class StoreSimulator(Simulator):
+class StoreHistory(Common):
+    """The history of the store's clients, in either world."""
+
     workload: Any
+    client_events: list[Event]
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.client_events: list[Event] = []
-        """The history of the clients."""
         self._jumps: list[Jump] = []
-        self._calls = 0
-        self.moved_replies: list[tuple[int, int, int]] = []
-        """The session, server and zxid of each SESSION_MOVED that a server has returned."""
         self.prepared: dict[int, int] = {}
         """The last zxid that the leader had applied when it prepared a transaction, by the zxid of the transaction."""
         super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
+
+    def jumped(self, server: ServerId, zxid: Zxid) -> None:
+        self._jumps.append(Jump(server, zxid))
+
+    def history(self) -> History:
+        changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
+        return History(tuple(self.client_events), tuple(changes), tuple(self._jumps))
+
+
+class StoreSimulator(StoreHistory, Simulator):
+    def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
+        self.client_events = []
+        self._calls = 0
+        self.moved_replies: list[tuple[int, int, int]] = []
+        """The session, server and zxid of each SESSION_MOVED that a server has returned."""
+        super().__init__(script, trace=trace, checkers=checkers)
 
     @property
     def _clocks_agree(self) -> bool:
@@ -52,13 +67,6 @@ class StoreSimulator(Simulator):
         self.client_events.append(event)
         if self.trace is not None:
             self.record(0, "client", event.client, event)
-
-    def jumped(self, server: ServerId, zxid: Zxid) -> None:
-        self._jumps.append(Jump(server, zxid))
-
-    def history(self) -> History:
-        changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
-        return History(tuple(self.client_events), tuple(changes), tuple(self._jumps))
 
     def outcome(self) -> Outcome:
         wait_ms = self.script.knobs.wait_ms if self._clocks_agree else None

@@ -22,13 +22,12 @@ from harness.worlds.stack.brokers.environment import PROCESS
 from harness.worlds.stack.controller.process import (
     CONTROL_FROM,
     PAUSE_S,
-    BrokerClusterWorld,
     BrokerProcess,
-    ControlPlace,
     host_of,
 )
 from harness.worlds.stack.controller.session import Candidate
 from harness.worlds.stack.scheduler import OWNER
+from harness.worlds.stack.store.client import ClientPlace
 from kraft_controller.core.names import BrokerId
 from kraft_controller.runtime.controller import Pace
 from kraft_controller.runtime.shutdown_request import ShutdownSettings
@@ -67,15 +66,11 @@ class Life:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.world = broker.world
+        self.net: MemoryNetwork = broker.world.network
         self.scope = trio.CancelScope()
-        self.control, self.data = ControlPlace(broker.id), ControlPlace(broker.id)
-        self.data.id = -(DATA_FROM + broker.id)
+        self.control, self.data = ClientPlace(CONTROL_FROM + broker.id), ClientPlace(DATA_FROM + broker.id)
         self.killed = self.ending = False
         self.program: Program | None = None
-
-    @property
-    def net(self) -> MemoryNetwork:
-        return self.world.network
 
     def party(self, host: str) -> StreamOwner:
         """Return the control place for commands and requests to controllers, and the data place for all other hosts."""
@@ -110,7 +105,7 @@ class Life:
 
 class Broker(BrokerProcess):
     def __init__(
-        self, world: BrokerClusterWorld, number: int, folder: Path, replication: Replication, environment: Environment
+        self, world: Any, number: int, folder: Path, replication: Replication, environment: Environment
     ) -> None:
         super().__init__(world, number)
         self.files = memory_directory()

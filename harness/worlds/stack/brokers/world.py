@@ -46,19 +46,6 @@ SETTINGS: Final = ClientSettings(client_id="zab-harness", request_s=REQUEST_S, p
 Way = tuple[int, int]
 
 
-class BrokersRecorder(Recorder):
-    """A recorder that ignores events after the end of the run."""
-
-    def __init__(self, world: BrokersWorld) -> None:
-        super().__init__(lambda: world.now)
-        self._world = world
-
-    def add(self, event: Any) -> None:
-        if not self._world.over:
-            super().add(event)
-            self._world.record(0, "client", event.client, event)
-
-
 class BrokerClientPlace(ClientPlace):
     """The place of a client of brokers in the network."""
 
@@ -232,7 +219,7 @@ class BrokersWorld(ControllerWorld):
     liveness_type: ClassVar[Any] = BrokersLiveness
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.records = BrokersRecorder(self)
+        self.records = Recorder(lambda: self.now, self.saw)
         self.losses: list[Loss] = []
         self.replication = next((op for op in script.ops if isinstance(op, faults.Replication)), faults.Replication(0))
         self._folder = tempfile.TemporaryDirectory(prefix="zab-brokers-")

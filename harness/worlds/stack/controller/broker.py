@@ -15,13 +15,12 @@ from harness.worlds.controller.replicas import Replicas
 from harness.worlds.stack.controller.process import (
     CONTROL_FROM,
     PAUSE_S,
-    BrokerClusterWorld,
     BrokerProcess,
-    ControlPlace,
     host_of,
 )
 from harness.worlds.stack.controller.session import Candidate, ObservedController
 from harness.worlds.stack.scheduler import OWNER
+from harness.worlds.stack.store.client import ClientPlace
 from kraft_controller.core.broker_epoch import UNREGISTERED
 from kraft_controller.core.command_handler import ControllerCommandHandler
 from kraft_controller.core.commands import Command, Role
@@ -84,7 +83,7 @@ class Life:
         self.world = broker.world
         self.number = broker.life
         self.scope = trio.CancelScope()
-        self.control = ControlPlace(broker.id)
+        self.control = ClientPlace(CONTROL_FROM + broker.id)
         self.killed = self.ending = False
         self.candidate: Candidate | None = None
         handler = ControllerCommandHandler(self._accepts_from, self._apply_command, me=broker.id)
@@ -103,13 +102,14 @@ class Life:
     # -- its environment -------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
-        return self.world.now_ms
+        return int(self.world.now_ms)
 
     def _open(self) -> AbstractAsyncContextManager[zab.Session]:
         return self.broker.store_client.opened(self.world.session_ms, lambda: self.killed or self.world.over)
 
     async def _dial(self, endpoint: Endpoint, _: object) -> trio.abc.Stream:
-        return await self.world.network.connect(self.control, endpoint.host, endpoint.port)
+        stream: trio.abc.Stream = await self.world.network.connect(self.control, endpoint.host, endpoint.port)
+        return stream
 
     # -- from its start to its end ---------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Life:
 
 
 class Broker(BrokerProcess):
-    def __init__(self, world: BrokerClusterWorld, number: int) -> None:
+    def __init__(self, world: Any, number: int) -> None:
         super().__init__(world, number)
         self.replicas = Replicas(self.id)
         self.described = Described(

@@ -10,13 +10,10 @@ from abc import abstractmethod
 from random import Random
 from typing import Any, Final
 
-from harness.checkers.controller.facts import Fact
 from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.worlds.stack.controller.session import Candidate, StoreClient
 from harness.worlds.stack.scheduler import OWNER
-from harness.worlds.stack.store.client import ClientPlace
-from harness.worlds.stack.store.world import StoreWorld
 from kraft_controller.core.names import BrokerId
 from zab.net.wakeup import Wakeup
 
@@ -29,38 +26,8 @@ def host_of(broker: int) -> str:
     return f"b{broker}"
 
 
-class ControlPlace(ClientPlace):
-    """The place at which one process of a broker receives commands, and from which it sends them as the controller."""
-
-    def __init__(self, broker: int) -> None:
-        super().__init__(CONTROL_FROM + broker)
-        self.dead = False
-
-
-class BrokerClusterWorld(StoreWorld):
-    """A simulated cluster of the store with processes of brokers."""
-
-    brokers: dict[int, Any]
-
-    def __init__(self, script: Any, **how: Any) -> None:
-        self.facts: list[Fact] = []
-        self.session_ms = 6 * script.knobs.tick_ms
-        super().__init__(script, **how)
-
-    def fact(self, fact: Fact) -> None:
-        if not self.over:
-            self.facts.append(fact)
-
-    def start_later(self, broker: Any, wait_ms: int) -> None:
-        self.push(self.now + wait_ms * 1_000, self.start_broker, broker, None)
-
-    @staticmethod
-    def start_broker(broker: BrokerProcess, _: None) -> None:
-        broker.start()
-
-
 class BrokerProcess:
-    def __init__(self, world: BrokerClusterWorld, number: int) -> None:
+    def __init__(self, world: Any, number: int) -> None:
         self.world = world
         self.id = BrokerId(number)
         self.random = Random(f"{world.script.seed}/broker/{number}")

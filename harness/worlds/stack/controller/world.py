@@ -13,15 +13,14 @@ from harness.checkers.oracle_state import Violation
 from harness.checkers.service import NoCrash
 from harness.faults import Depart, Script
 from harness.outcome import Outcome
-from harness.worlds.controller.administration import topic_ids
-from harness.worlds.controller.settled import acting_controller, with_controllers_judged
+from harness.worlds.controller.settled import ControllerCluster
 from harness.worlds.cores.controller.workload import ControllerWorkload as CoreWorkload
 from harness.worlds.cores.controller.world import ControllerLiveness as CoreLiveness
 from harness.worlds.stack.controller.broker import Broker
-from harness.worlds.stack.controller.process import BrokerClusterWorld, BrokerProcess
+from harness.worlds.stack.controller.process import BrokerProcess
 from harness.worlds.stack.controller.session import StoreClient
 from harness.worlds.stack.simulation import redirected_log
-from harness.worlds.stack.store.world import StoreLiveness, StoreWorkload
+from harness.worlds.stack.store.world import StoreLiveness, StoreWorkload, StoreWorld
 from kraft_controller.core.store_requests import StoreRequests
 from kraft_controller.runtime.store_session import StoreSession
 
@@ -67,16 +66,18 @@ class ControllerLiveness(StoreLiveness, CoreLiveness):
     """The check of the simulator of cores, with the store servers and the brokers of this world."""
 
 
-class ControllerWorld(BrokerClusterWorld):
+class ControllerWorld(ControllerCluster, StoreWorld):
     workload_type: ClassVar[Any] = ControllerWorkload
     liveness_type: ClassVar[Any] = ControllerLiveness
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.new_id = topic_ids()
         super().__init__(script, trace=trace, checkers=checkers)
-        self.brokers = {number: self.make_broker(number) for number in range(1, script.brokers + 1)}
         for broker in self.brokers.values():
             self.workload.clients[broker.store_client.id] = broker.store_client
+
+    def push_script(self) -> None:
+        super().push_script()
+        self.start_brokers()
 
     def make_broker(self, number: int) -> BrokerProcess:
         return Broker(self, number)
@@ -84,17 +85,6 @@ class ControllerWorld(BrokerClusterWorld):
     def run(self) -> Outcome:
         with redirected_log("kraft_controller", logging.INFO, self._controller_logged):
             return super().run()
-
-    def push_script(self) -> None:
-        super().push_script()
-        for broker in self.brokers.values():
-            self.push(50_000 + int(broker.random.random() * 100_000), self.start_broker, broker, None)
-
-    def controller(self) -> Any:
-        return acting_controller(self.brokers.values())
-
-    def outcome(self) -> Outcome:
-        return with_controllers_judged(super().outcome(), self.facts)
 
     def _controller_logged(self, record: logging.LogRecord) -> None:
         """Record the notes of controllers, and report exceptions and the notes of `ERROR_NOTES`."""

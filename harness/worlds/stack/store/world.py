@@ -8,15 +8,13 @@ from typing import Any, ClassVar
 import trio
 from attrs import evolve
 
-from harness.changes import changes_of_batch
 from harness.checkers import ALL, Checker
 from harness.faults import Script
-from harness.history import Event, History, Jump, Request
+from harness.history import Request
 from harness.outcome import Outcome
 from harness.worlds.cores.server import Server as CoreServer
-from harness.worlds.cores.store.checks import committed
 from harness.worlds.cores.store.liveness import StoreLiveness as CoreLiveness
-from harness.worlds.cores.store.simulator import INSTEAD, with_clients_judged
+from harness.worlds.cores.store.simulator import StoreHistory, with_clients_judged
 from harness.worlds.cores.store.workload import StoreWorkload as CoreWorkload
 from harness.worlds.recorded import Recorder
 from harness.worlds.stack.members import AnyServerWorkload, World
@@ -24,22 +22,8 @@ from harness.worlds.stack.server import Server
 from harness.worlds.stack.store.client import Client
 from harness.worlds.stack.store.server import StoreLife
 from zab.core.errors import OutcomeUnknown
-from zab.core.zxid import ServerId, Zxid
 from zab.session.session_errors import StoreError
 from zab.store.paths import ROOT, SYSTEM, child_of
-
-
-class StoreRecorder(Recorder):
-    """A recorder that ignores events after the end of the run."""
-
-    def __init__(self, world: StoreWorld) -> None:
-        super().__init__(lambda: world.now)
-        self._world = world
-
-    def add(self, event: Event) -> None:
-        if not self._world.over:
-            super().add(event)
-            self._world.record(0, "client", event.client, event)
 
 
 class StoreWorkload(AnyServerWorkload, CoreWorkload):
@@ -99,29 +83,20 @@ class StoreLiveness(CoreLiveness):
         return server.now.store.clients.sessions
 
 
-class StoreWorld(World):
+class StoreWorld(StoreHistory, World):
     workload: Any
     workload_type: ClassVar[Any] = StoreWorkload
     liveness_type: ClassVar[Any] = StoreLiveness
 
     def __init__(self, script: Script, *, trace: bool = False, checkers: Sequence[type[Checker]] = ALL) -> None:
-        self.recorder = StoreRecorder(self)
-        self._jumps: list[Jump] = []
-        self._prepared: dict[int, int] = {}
-        """The last zxid that the leader had applied when it made a transaction, by the zxid of the transaction."""
-        super().__init__(script, trace=trace, checkers=[INSTEAD.get(checker, checker) for checker in checkers])
+        self.recorder = Recorder(lambda: self.now, self.saw)
+        self.client_events = self.recorder.events
+        super().__init__(script, trace=trace, checkers=checkers)
 
     def life(self, server: Server) -> StoreLife:
-        return StoreLife(server, self._prepared)
-
-    def jumped(self, server: ServerId, zxid: Zxid) -> None:
-        self._jumps.append(Jump(server, zxid))
-
-    def history(self) -> History:
-        changes = [change for batch in committed(self.ghost) for change in changes_of_batch(batch)]
-        return History(tuple(self.recorder.events), tuple(changes), tuple(self._jumps))
+        return StoreLife(server, self.prepared)
 
     def outcome(self) -> Outcome:
         """Judge the clients as the simulator of cores does. All servers and clients have one clock here."""
         outcome = evolve(super().outcome(), acknowledged=self.recorder.acknowledged)
-        return with_clients_judged(outcome, self._prepared, early=True, wait_ms=None)
+        return with_clients_judged(outcome, self.prepared, early=True, wait_ms=None)
