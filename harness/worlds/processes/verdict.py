@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from attrs import evolve
+
 from harness.checkers.broken import Broken
-from harness.history import History, Invoke, Request, Response, SessionEvent
+from harness.history import Event, History, Invoke, Request, Response, SessionEvent
 from harness.outcome import Outcome
 from harness.worlds.processes.cluster import Cluster
 from harness.worlds.processes.logs import CommittedHistory, DirectoryContents, committed, differences, read_directory
@@ -22,7 +24,7 @@ def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
     """Judge a run whose servers have ended. `clients`: the history has all clients that used the store."""
     directories = {sid: read_directory(server.data) for sid, server in world.servers.items() if server.founded}
     canon = _committed_history(world, directories)
-    events = tuple(world.recorder.events)
+    events = tuple(provable(world, event) for event in world.recorder.events)
     history = History(events, tuple(canon.changes()))
     for server in world.processes():
         for line in server.tracebacks[:1]:
@@ -52,6 +54,16 @@ def outcome_of(world: Cluster, *, clients: bool = True) -> Outcome:
         trace=world.trace,
         history=history,
     )
+
+
+def provable(world: Cluster, event: Event) -> Event:
+    """Return the event, or a weaker one if it proves less.
+
+    A leader of ZooKeeper reports a session as expired before a quorum has agreed, also if it was deposed meanwhile.
+    """
+    if isinstance(event, SessionEvent) and event.state == "expired" and not world.servers[event.server].ours:
+        return evolve(event, state="disconnected")
+    return event
 
 
 def _committed_history(world: Cluster, directories: dict[int, DirectoryContents]) -> CommittedHistory:

@@ -13,18 +13,20 @@ from random import Random
 
 import pytest
 import trio
+from attrs import evolve
 
 import zab
 from harness.faults import Crash, CrashIn, Script, Setting
 from harness.history import Invoke, Reply, Request, Response, SessionEvent, WatchFired
 from harness.quorums import in_words
+from harness.script.script import Knobs
 from harness.worlds.processes import netns, verdict
 from harness.worlds.processes.addresses import Loopback, member, name_of
 from harness.worlds.processes.configuration import Pace, configuration
 from harness.worlds.processes.launcher import FAILURES, Disk, FaultControl, FaultState
 from harness.worlds.processes.logs import DirectoryContents, Entry, committed, differences, read_directory
 from harness.worlds.processes.run import World
-from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of
+from harness.worlds.processes.verdict import DURABLE, EQUAL, NO_TRACEBACK, outcome_of, provable
 from harness.worlds.processes.world import can
 from harness.worlds.recorded import RecordedSession, Recorder
 from zab.cli.zoo_cfg.plan import read_plan
@@ -383,6 +385,15 @@ def test_lost_acknowledged_write_is_detected(ran: World) -> None:
     assert outcome.invariant == DURABLE
     assert "no server has it" in outcome.what
     assert outcome.committed > 0
+
+
+def test_expiry_that_a_server_of_zookeeper_reports_is_no_proof_of_the_end(tmp_path: Path) -> None:
+    places = Loopback()
+    world = World(Script(1, machine="store", knobs=Knobs(zookeeper_servers=1)), tmp_path, places)
+    places.close()
+    for sid, server in world.servers.items():
+        ended = SessionEvent(0, 1, 5, "expired", sid, 1_000)
+        assert provable(world, ended) == (ended if server.ours else evolve(ended, state="disconnected"))
 
 
 def test_traceback_in_a_log_is_detected(ran: World) -> None:
