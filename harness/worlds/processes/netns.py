@@ -53,7 +53,7 @@ class Namespaces:
     def __init__(self, servers: range) -> None:
         self._numbers = Loopback()
         self._bridge = f"zabh{self._numbers.net}"
-        self._made: list[str] = []
+        self._made: list[int] = []
         try:
             _ip(["link", "add", self._bridge, "type", "bridge"])
             _ip(["address", "add", f"{self._address(254)}/24", "dev", self._bridge])
@@ -65,9 +65,9 @@ class Namespaces:
             raise
 
     def _make(self, sid: int) -> None:
-        space, outer, inner = self.space(sid), f"{self._bridge}o{sid}", f"{self._bridge}i{sid}"
+        space, outer, inner = self.space(sid), self._outer(sid), f"{self._bridge}i{sid}"
         _ip(["netns", "add", space])
-        self._made.append(space)
+        self._made.append(sid)
         _ip(["link", "add", outer, "type", "veth", "peer", "name", inner])
         _ip(["link", "set", inner, "netns", space])
         _ip(["link", "set", outer, "master", self._bridge, "up"])
@@ -83,6 +83,10 @@ class Namespaces:
 
     def _address(self, last: int) -> str:
         return f"198.18.{self._numbers.net}.{last}"
+
+    def _outer(self, sid: int) -> str:
+        """Return the name of the server's link at the bridge."""
+        return f"{self._bridge}o{sid}"
 
     def space(self, sid: int) -> str:
         return f"zab-harness-{self._numbers.net}-{sid}"
@@ -108,9 +112,11 @@ class Namespaces:
             _ip(["-n", self.space(target), "-batch", "-"], lines)
 
     def close(self) -> None:
-        for space in self._made:
-            subprocess.run(["ip", "netns", "del", space], capture_output=True, check=False)
-        subprocess.run(["ip", "link", "del", self._bridge], capture_output=True, check=False)
+        # The kernel deletes the links of a deleted namespace later. The next run with this `net` must not find them.
+        links = [["link", "del", self._outer(sid)] for sid in self._made]
+        spaces = [["netns", "del", self.space(sid)] for sid in self._made]
+        for arguments in (*links, *spaces, ["link", "del", self._bridge]):
+            subprocess.run(["ip", *arguments], capture_output=True, check=False)
         self._numbers.close()
 
 
