@@ -14,65 +14,15 @@ from typing import Final, TypeVar
 
 from attrs import evolve
 
-from harness.faults import (
-    LEADER,
-    MACHINES,
-    MOMENTS,
-    WITH_BROKERS,
-    Apart,
-    Ask,
-    Barrier,
-    BounceBroker,
-    CancelMove,
-    CommitPositions,
-    Connect,
-    Consume,
-    CreateTopic,
-    CutLinks,
-    DeleteTopic,
-    Depart,
-    Fault,
-    Isolate,
-    Knobs,
-    Leave,
-    OneWay,
-    Op,
-    Overflow,
-    Produce,
-    Reassign,
-    Reconfigure,
-    Replication,
-    Script,
-    Snapshot,
-    Step,
-    StrikeWrite,
-    ThrottleReplica,
-    Timing,
-    Transact,
-    Vanish,
-    When,
-    Write,
-    is_users,
-)
+from harness import faults
+from harness.faults import LEADER, MACHINES, WITH_BROKERS, Fault, Knobs, Op, Script, is_users
+from harness.script import workload
 from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
 from harness.script.constants import CONSTANTS, Drawn
 from harness.script.faults import KINDS, LOSS
 from harness.script.names import FATES, OFFSETS, PARTS, TRANSACTIONS
 from harness.script.script import INNER_BOUNDS
 from harness.script.values import Among, Draw, Kind, Upto, Value, apart, fields_of
-from harness.script.workload import (
-    AT_ONCE_MAX,
-    BURST_WRITES,
-    BURSTS,
-    CLIENTS_MAX,
-    FAMILIES,
-    FLOOD_MAX,
-    FLOODS,
-    MULTI_MAX,
-    MULTI_STEPS,
-    PARENTS,
-    STEPS,
-)
 
 Item = TypeVar("Item", Fault, Op)
 
@@ -86,7 +36,7 @@ few more than these, every epoch ends before a session can expire."""
 
 PROMISES: Final = tuple(
     moment
-    for moment in MOMENTS
+    for moment in faults.MOMENTS
     if moment.endswith(("FollowerInfo", "LeaderInfo", "AckEpoch", "NewLeader", "AckNewLeader", "writing SaveEpochs"))
 )
 """The moments at which two leaders could come to lead in one epoch."""
@@ -96,41 +46,37 @@ def _around_promises(draw: Draw, at: int) -> Fault:
     share = draw.random.random()
     who = LEADER if draw.chance(0.6) else draw.server()
     if share < 0.45:
-        return Isolate(at, draw.short(20, 400), who)
+        return faults.Isolate(at, draw.short(20, 400), who)
     if share < 0.55:
-        return CutLinks(at, who)
+        return faults.CutLinks(at, who)
     if share < 0.65:
         between = {"source": draw.who(), "target": draw.server()}
-        return OneWay(at, draw.short(20, 400), **apart(between, draw.servers))
+        return faults.OneWay(at, draw.short(20, 400), **apart(between, draw.servers))
     moment, does = draw.among(PROMISES), draw.among(("crash", "cut", "isolate", "pause", "lose disk"))
-    return When(at, draw.short(1, 60), None, moment, draw.short(1, 3), does, draw.value(LOSS))
-
-
-def _varied(draw: Draw, kind: Kind) -> Kind:
-    return evolve(kind, weight=kind.weight * (0.3 + draw.random.random()))
+    return faults.When(at, draw.short(1, 60), None, moment, draw.short(1, 3), does, draw.value(LOSS))
 
 
 def _faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
     if draw.chance(0.15):
         return _close_faults(draw, most, length_ms)
-    kinds = [_varied(draw, kind) for kind in KINDS if draw.chance(0.1 + 0.08 * min(kind.weight, 3.0))] or KINDS[:1]
-    faults: list[Fault] = []
+    kinds = [draw.varied(kind) for kind in KINDS if draw.chance(0.1 + 0.08 * min(kind.weight, 3.0))] or KINDS[:1]
+    found: list[Fault] = []
     at = draw.upto(0, 600)
     for _ in range(draw.short(1, most)):
         # Some follow closely, so that a fault occurs during the recovery from the previous one.
         at = draw.upto(0, length_ms - 1) if draw.chance(0.4) else min(length_ms - 1, at + draw.short(1, 800))
-        faults.append(draw.one_of(kinds, at=at))
-    return faults
+        found.append(draw.one_of(kinds, at=at))
+    return found
 
 
 def _close_faults(draw: Draw, most: int, length_ms: int) -> list[Fault]:
     """Return faults in quick succession: the leader changes again before all servers have noticed the last change."""
-    faults: list[Fault] = []
+    found: list[Fault] = []
     at = draw.upto(min(200, length_ms - 1), min(500, length_ms - 1))
-    while at < length_ms and len(faults) < most:
-        faults.append(_around_promises(draw, at))
+    while at < length_ms and len(found) < most:
+        found.append(_around_promises(draw, at))
         at += draw.short(5, 300)
-    return faults
+    return found
 
 
 # -- operations of the list ------------------------------------------------------------------------------
@@ -142,7 +88,7 @@ def _change(draw: Draw, at: int) -> Op:
     if share >= 0.8:
         change = "promote"
     who = LEADER if leader and draw.chance(leader) else draw.upto(1, draw.servers + JOINERS)
-    return Reconfigure(at, change, who)
+    return faults.Reconfigure(at, change, who)
 
 
 def _list_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
@@ -157,13 +103,13 @@ def _list_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
         at = draw.upto(begin, length_ms - 1)
         share = draw.random.random()
         if share < barriers:
-            ops.append(Barrier(at, LEADER if draw.chance(0.5) else draw.server()))
+            ops.append(faults.Barrier(at, LEADER if draw.chance(0.5) else draw.server()))
         elif share < barriers + changes:
             ops.append(_change(draw, at))
         elif share < barriers + changes + snapshots:
-            ops.append(Snapshot(at, draw.upto(0, draw.servers)))
+            ops.append(faults.Snapshot(at, draw.upto(0, draw.servers)))
         else:
-            ops.append(Write(at, draw.short(1, largest), draw.short(0, size)))
+            ops.append(faults.Write(at, draw.short(1, largest), draw.short(0, size)))
     return ops
 
 
@@ -171,10 +117,10 @@ def _together(ops: Sequence[Op], most: int) -> list[Op]:
     """Merge writes into earlier ones of up to `most` transactions. Each is a batch of the log, as if clients wrote
     faster than a disk syncs."""
     gathered: list[Op] = []
-    batch: Write | None = None
+    batch: faults.Write | None = None
     place = 0
     for op in ops:
-        if not isinstance(op, Write):
+        if not isinstance(op, faults.Write):
             gathered.append(op)
         elif batch is not None and batch.count + op.count <= most:
             gathered[place] = batch = evolve(batch, count=batch.count + op.count)
@@ -187,43 +133,50 @@ def _together(ops: Sequence[Op], most: int) -> list[Op]:
 # -- clients of the store --------------------------------------------------------------------------------
 
 
-def _ask(draw: Draw, at: int, client: int, multis: float) -> Ask:
+def _ask(draw: Draw, at: int, client: int, multis: float) -> faults.Ask:
     if draw.chance(multis):
-        return Ask(at, client, tuple(draw.one_of(MULTI_STEPS) for _ in range(draw.upto(2, MULTI_MAX))))
-    return Ask(at, client, (draw.one_of(STEPS),))
+        return faults.Ask(
+            at, client, tuple(draw.one_of(workload.MULTI_STEPS) for _ in range(draw.upto(2, workload.MULTI_MAX)))
+        )
+    return faults.Ask(at, client, (draw.one_of(workload.STEPS),))
 
 
 def _at_once(draw: Draw, at: int, client: int, other: int) -> list[Op]:
     """Return requests of one or two clients about a node and its child. Most are outstanding at the same time."""
-    family = draw.among(FAMILIES)
-    count = draw.upto(2, AT_ONCE_MAX)
-    return [Ask(at, other if draw.chance(0.2) else client, (draw.one_of(family),)) for _ in range(count)]
+    family = draw.among(workload.FAMILIES)
+    count = draw.upto(2, workload.AT_ONCE_MAX)
+    return [faults.Ask(at, other if draw.chance(0.2) else client, (draw.one_of(family),)) for _ in range(count)]
 
 
 def _hearsay(draw: Draw, at: int, client: int, other: int, length_ms: int) -> list[Op]:
     """Return a write of one client, and syncs of another one soon after the reply, which must see that write."""
-    path = draw.among(PARENTS)
-    syncs = (Ask(min(length_ms - 1, at + wait), other, (Step("sync", path),)) for wait in (4, 6, 8, 11, 15, 20))
-    return [Ask(at, client, (Step("set", path),)), *syncs]
+    path = draw.among(workload.PARENTS)
+    syncs = (
+        faults.Ask(min(length_ms - 1, at + wait), other, (faults.Step("sync", path),)) for wait in (4, 6, 8, 11, 15, 20)
+    )
+    return [faults.Ask(at, client, (faults.Step("set", path),)), *syncs]
 
 
 def _flood(draw: Draw, at: int, client: int, other: int) -> list[Op]:
     """Return many writes at one time, and a watch of another client. Slow servers fall far behind."""
-    parent = draw.among(PARENTS)
-    watch = Step("watch", parent, watch=draw.among(("persistent", "recursive")))
+    parent = draw.among(workload.PARENTS)
+    watch = faults.Step("watch", parent, watch=draw.among(("persistent", "recursive")))
     before = max(0, at - draw.short(30, 300))
-    flood = [Ask(at, client, (draw.one_of(FLOODS[parent]),)) for _ in range(draw.upto(FLOOD_MAX // 4, FLOOD_MAX))]
-    return [Ask(before, other, (watch,)), *flood]
+    flood = [
+        faults.Ask(at, client, (draw.one_of(workload.FLOODS[parent]),))
+        for _ in range(draw.upto(workload.FLOOD_MAX // 4, workload.FLOOD_MAX))
+    ]
+    return [faults.Ask(before, other, (watch,)), *flood]
 
 
-def _connect(draw: Draw, at: int, client: int) -> Connect:
+def _connect(draw: Draw, at: int, client: int) -> faults.Connect:
     """Return a connection. Most session timeouts are short, so that some sessions expire during the run."""
-    return Connect(at, client, draw.server(), draw.short(4, 20) * 100)
+    return faults.Connect(at, client, draw.server(), draw.short(4, 20) * 100)
 
 
 def _store_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     """Clients connect, send requests, and now and then move to another server, vanish, or leave and return."""
-    clients = draw.upto(1, CLIENTS_MAX)
+    clients = draw.upto(1, workload.CLIENTS_MAX)
     multis = 0.25 * draw.random.random() if draw.chance(0.6) else 0.0
     moves = 0.12 * draw.random.random() if draw.chance(0.6) else 0.0
     gone = moves + (0.01 + 0.05 * draw.random.random() if draw.chance(0.6) else 0.0)
@@ -235,7 +188,7 @@ def _store_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     begin = min(draw.upto(20, 300), length_ms - 1)
     ops: list[Op] = [_connect(draw, begin, client) for client in range(1, clients + 1)]
     soon = min(begin + 200, length_ms - 1)
-    ops += [Ask(soon, 1, (Step("create", path),)) for path in PARENTS]
+    ops += [faults.Ask(soon, 1, (faults.Step("create", path),)) for path in workload.PARENTS]
     first = len(ops)
     for _ in range(draw.upto(most // 3, most)):
         if len(ops) - first >= most:
@@ -249,7 +202,7 @@ def _store_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
         elif share < changes:
             ops.append(_change(draw, at))
         elif share < snapshots:
-            ops.append(Snapshot(at, draw.upto(0, draw.servers)))
+            ops.append(faults.Snapshot(at, draw.upto(0, draw.servers)))
         elif share < at_once:
             ops += _at_once(draw, at, client, draw.upto(1, clients))
         elif share < floods:
@@ -265,27 +218,27 @@ def _goes(draw: Draw, soon: int, at: int, client: int, length_ms: int) -> list[O
     if draw.chance(0.35):
         # The session expires, and the client returns before all faults end.
         away_ms = draw.upto(700, 2_000)
-        return [Vanish(max(soon, min(at, length_ms - away_ms - 200)), away_ms, client)]
+        return [faults.Vanish(max(soon, min(at, length_ms - away_ms - 200)), away_ms, client)]
     if draw.chance(0.4):
-        return [Vanish(at, draw.short(10, 3_000), client)]
-    return [Leave(at, client), _connect(draw, min(length_ms - 1, at + draw.short(1, 300)), client)]
+        return [faults.Vanish(at, draw.short(10, 3_000), client)]
+    return [faults.Leave(at, client), _connect(draw, min(length_ms - 1, at + draw.short(1, 300)), client)]
 
 
 def _lagging(draw: Draw, script: Script, most: int) -> Script:
     """Cut a server off from the leader at some floods of writes, so that it needs a snapshot. Its clients may stay
     connected."""
-    floods = sorted(at for at, count in Counter(op.at for op in script.ops).items() if count >= FLOOD_MAX // 4)
+    floods = sorted(at for at, count in Counter(op.at for op in script.ops).items() if count >= workload.FLOOD_MAX // 4)
     if not floods or draw.chance(0.3):
         return script
-    faults: list[Fault] = []
+    found: list[Fault] = []
     for at in floods:
         before, who = max(0, at - draw.upto(0, 10)), draw.server()
         if draw.chance(0.7):
-            faults.append(Overflow(before, draw.upto(10, 60), LEADER, who, draw.upto(1, 3)))
+            found.append(faults.Overflow(before, draw.upto(10, 60), LEADER, who, draw.upto(1, 3)))
         else:
-            faults.append(Apart(before, draw.short(20, 200), LEADER, who))
+            found.append(faults.Apart(before, draw.short(20, 200), LEADER, who))
     knobs = evolve(script.knobs, window_entries=draw.upto(2, 6), log_sync_entries_max=draw.upto(0, 3))
-    return evolve(script, knobs=knobs, faults=_in_order([*faults, *script.faults][:most]))
+    return evolve(script, knobs=knobs, faults=_in_order([*found, *script.faults][:most]))
 
 
 ABSENCES_SHARE: Final = 0.25
@@ -301,7 +254,7 @@ def _with_absences(draw: Draw, script: Script) -> Script:
     A client that returns sends its watches and its last zxid, and receives the events that it missed. An off-by-one
     error shows only if the next transaction is the change, and the node does not change again until the client is back.
     """
-    clients = sorted({op.client for op in script.ops if isinstance(op, Connect)})
+    clients = sorted({op.client for op in script.ops if isinstance(op, faults.Connect)})
     begin, end = 300 + BEFORE_MS, script.length_ms - AFTER_MS - 200
     if len(clients) < 2 or end <= begin or not draw.chance(ABSENCES_SHARE):
         return script
@@ -311,19 +264,23 @@ def _with_absences(draw: Draw, script: Script) -> Script:
         others = [client for client in clients if client != who]
         absence = _absence(draw, draw.upto(begin, end), who, draw.among(others))
         first, last = absence[0].at - BEFORE_MS, absence[-1].at + AFTER_MS
-        ops = [op for op in ops if not (isinstance(op, Ask) and first <= op.at <= last)] + absence
+        ops = [op for op in ops if not (isinstance(op, faults.Ask) and first <= op.at <= last)] + absence
     return evolve(script, ops=_in_order(ops)[: len(script.ops)])
 
 
 def _absence(draw: Draw, at: int, who: int, other: int) -> list[Op]:
-    parent = draw.among(PARENTS)
+    parent = draw.among(workload.PARENTS)
     watch, change = draw.among((
-        (Step("children", parent, watch="once"), Step("create", f"{parent}/s-", mode="sequential")),
-        (Step("get", parent, watch="once"), Step("set", parent)),
+        (faults.Step("children", parent, watch="once"), faults.Step("create", f"{parent}/s-", mode="sequential")),
+        (faults.Step("get", parent, watch="once"), faults.Step("set", parent)),
     ))  # fmt: skip
     gone = at + draw.short(10, 60)
     away_ms = draw.upto(15, 60)
-    return [Ask(at, who, (watch,)), Vanish(gone, away_ms, who), Ask(gone + draw.upto(1, 5), other, (change,))]
+    return [
+        faults.Ask(at, who, (watch,)),
+        faults.Vanish(gone, away_ms, who),
+        faults.Ask(gone + draw.upto(1, 5), other, (change,)),
+    ]
 
 
 BURSTS_SHARE: Final = 0.3
@@ -340,7 +297,7 @@ def _with_bursts(draw: Draw, script: Script) -> Script:
 
     So no later request hides that one of them is never answered.
     """
-    clients = sorted({op.client for op in script.ops if isinstance(op, Connect)})
+    clients = sorted({op.client for op in script.ops if isinstance(op, faults.Connect)})
     begin, end = 300, script.length_ms - 1
     if not clients or end - LATE_MS <= begin or not draw.chance(BURSTS_SHARE):
         return script
@@ -359,18 +316,18 @@ def _with_bursts(draw: Draw, script: Script) -> Script:
 
 
 def _burst(draw: Draw, at: int, client: int) -> list[Op]:
-    kind = draw.among(BURSTS)
-    write = Ask(at, client, (draw.one_of(BURST_WRITES),))
-    return [write, *(Ask(at, client, (draw.one_of((kind,)),)) for _ in range(draw.upto(BURST_MIN, BURST_MAX)))]
+    kind = draw.among(workload.BURSTS)
+    write = faults.Ask(at, client, (draw.one_of(workload.BURST_WRITES),))
+    return [write, *(faults.Ask(at, client, (draw.one_of((kind,)),)) for _ in range(draw.upto(BURST_MIN, BURST_MAX)))]
 
 
 def _is_of(op: Op, client: int) -> bool:
-    return isinstance(op, Ask | Connect | Leave | Vanish) and op.client == client
+    return isinstance(op, faults.Ask | faults.Connect | faults.Leave | faults.Vanish) and op.client == client
 
 
 def _fewer(draw: Draw, ops: list[Op], most: int) -> list[Op]:
     """Drop random requests of clients until at most `most` operations, or no requests, are left."""
-    asks = [place for place, op in enumerate(ops) if isinstance(op, Ask)]
+    asks = [place for place, op in enumerate(ops) if isinstance(op, faults.Ask)]
     draw.random.shuffle(asks)
     dropped = set(asks[: max(0, len(ops) - most)])
     return [op for place, op in enumerate(ops) if place not in dropped]
@@ -386,7 +343,7 @@ SERVER_FAULTS_MAX: Final = 3
 
 def _topics(draw: Draw, begin: int, most: int, partitions_max: int, factor_min: int) -> list[Op]:
     return [
-        CreateTopic(begin, topic, draw.upto(1, partitions_max), draw.upto(factor_min, 3))
+        faults.CreateTopic(begin, topic, draw.upto(1, partitions_max), draw.upto(factor_min, 3))
         for topic in range(1, draw.upto(1, most) + 1)
     ]
 
@@ -396,7 +353,7 @@ def _of_kinds(
 ) -> list[Op]:
     """Choose a share of the kinds, and generate operations of these, often several almost at the same time. A share of
     the reassignments is cancelled soon."""
-    kinds = [_varied(draw, kind) for kind in kinds]
+    kinds = [draw.varied(kind) for kind in kinds]
     kinds = [kind for kind in kinds if draw.chance(share)] or kinds
     ops: list[Op] = []
     at = begin
@@ -405,8 +362,8 @@ def _of_kinds(
         at = min(end, at + draw.short(1, 150)) if close else draw.upto(begin, end)
         op: Op = draw.one_of(kinds, at=at)
         ops.append(op)
-        if cancelled and isinstance(op, Reassign) and draw.chance(cancelled):
-            ops.append(CancelMove(min(end, at + draw.short(1, 500)), op.topic, op.partition))
+        if cancelled and isinstance(op, faults.Reassign) and draw.chance(cancelled):
+            ops.append(faults.CancelMove(min(end, at + draw.short(1, 500)), op.topic, op.partition))
     return ops
 
 
@@ -419,11 +376,11 @@ def _controller_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
 def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
     begin = min(BUSY_FROM_MS, length_ms - 1)
     soon = min(begin + 150, length_ms - 1)
-    ops: list[Op] = [Replication(0, **draw.fields(fields_of(Replication)))]
+    ops: list[Op] = [faults.Replication(0, **draw.fields(fields_of(faults.Replication)))]
     ops += _topics(draw, begin, HELD_MAX, 2, 2)
-    ops += [Consume(soon, **draw.fields(fields_of(Consume))) for _ in range(draw.upto(1, 3))]
+    ops += [faults.Consume(soon, **draw.fields(fields_of(faults.Consume))) for _ in range(draw.upto(1, 3))]
     for _ in range(draw.upto(most // 8, most // 3)):
-        ops.append(Produce(draw.upto(soon, length_ms - 1), **draw.fields(fields_of(Produce))))
+        ops.append(faults.Produce(draw.upto(soon, length_ms - 1), **draw.fields(fields_of(faults.Produce))))
     count = most // 30, most // 7
     return ops + _of_kinds(draw, PARTITION_KINDS, count, soon, length_ms - 1, share=0.35, cancelled=0.4)
 
@@ -431,11 +388,11 @@ def _partition_ops(draw: Draw, most: int, length_ms: int) -> list[Op]:
 def _group_ops(draw: Draw, length_ms: int) -> list[Op]:
     """Return commits of one to three group members or standalone consumers, spread over the whole run."""
     begin = min(BUSY_FROM_MS, length_ms - 1)
-    ops: list[Op] = [CreateTopic(begin, OFFSETS, draw.upto(1, 2), draw.upto(2, 3))]
+    ops: list[Op] = [faults.CreateTopic(begin, OFFSETS, draw.upto(1, 2), draw.upto(2, 3))]
     kinds = [draw.among(PARTS) for _ in range(draw.upto(1, 3))]
     for at in range(begin + 200, length_ms, draw.upto(60, 200)):
         client = draw.upto(1, len(kinds))
-        ops.append(CommitPositions(at, client, 1, kinds[client - 1], draw.upto(1, 4)))
+        ops.append(faults.CommitPositions(at, client, 1, kinds[client - 1], draw.upto(1, 4)))
     return ops
 
 
@@ -448,13 +405,13 @@ TRANSACTIONAL_OFFSETS_SHARE: Final = 0.5
 def _with_transactions(draw: Draw, script: Script) -> Script:
     """Two to four producers have transactions; the first and the fourth share their id. Others write less."""
     begin, length_ms = min(BUSY_FROM_MS, script.length_ms - 1), script.length_ms
-    ops: list[Op] = [CreateTopic(begin, TRANSACTIONS, 2, draw.upto(2, 3))]
-    ops += [Consume(begin + 150, partition + 1, TRANSACTIONS, partition) for partition in (0, 1)]
+    ops: list[Op] = [faults.CreateTopic(begin, TRANSACTIONS, 2, draw.upto(2, 3))]
+    ops += [faults.Consume(begin + 150, partition + 1, TRANSACTIONS, partition) for partition in (0, 1)]
     clients, every_ms = draw.upto(2, 4), draw.upto(130, 350)
     for at in range(begin + 200, length_ms, every_ms):
         fate = draw.among((FATES[0], *FATES))
-        ops.append(Transact(at, draw.upto(1, clients), TRANSACTIONS, 0, 1, draw.upto(1, 2), fate))
-    others = [op for op in script.ops if not isinstance(op, Produce) or draw.chance(0.3)]
+        ops.append(faults.Transact(at, draw.upto(1, clients), TRANSACTIONS, 0, 1, draw.upto(1, 2), fate))
+    others = [op for op in script.ops if not isinstance(op, faults.Produce) or draw.chance(0.3)]
     return evolve(script, ops=_in_order([*others, *ops]))
 
 
@@ -463,14 +420,14 @@ def _with_offsets_topic(draw: Draw, script: Script) -> Script:
     if not draw.chance(TRANSACTIONAL_OFFSETS_SHARE):
         return script
     begin = min(BUSY_FROM_MS, script.length_ms - 1)
-    topic = CreateTopic(begin, OFFSETS, draw.upto(1, 2), draw.upto(2, 3))
+    topic = faults.CreateTopic(begin, OFFSETS, draw.upto(1, 2), draw.upto(2, 3))
     return evolve(script, ops=_in_order([*script.ops, topic]))
 
 
 STRIKES_SHARE: Final = {"controller": 0.5, "partitions": 0.25}
 """The share of scripts with faults at a broker's writes to the store, by machine."""
 STRIKES_MAX: Final = 5
-MANY_WRITES: Final = (Reassign, DeleteTopic, Depart)
+MANY_WRITES: Final = (faults.Reassign, faults.DeleteTopic, faults.Depart)
 """The operations whose procedures write to the store most often."""
 
 
@@ -483,7 +440,7 @@ def _with_strikes(draw: Draw, script: Script) -> Script:
     strikes: list[Op] = []
     for _ in range(draw.upto(1, STRIKES_MAX)):
         at = draw.among(busy) if busy and draw.chance(0.7) else draw.upto(begin, script.length_ms - 1)
-        strikes.append(StrikeWrite(at, **draw.fields(fields_of(StrikeWrite))))
+        strikes.append(faults.StrikeWrite(at, **draw.fields(fields_of(faults.StrikeWrite))))
     return evolve(script, ops=_in_order([*strikes, *script.ops]))
 
 
@@ -498,24 +455,24 @@ def _with_throttles(draw: Draw, script: Script) -> Script:
     begin, end = BUSY_FROM_MS + 300, script.length_ms - 1_300
     if end <= begin or not draw.chance(THROTTLES_SHARE):
         return script
-    ops = [evolve(op, partitions=2, factor=3) if isinstance(op, CreateTopic) else op for op in script.ops]
-    topics = {op.topic for op in ops if isinstance(op, CreateTopic) and op.topic <= HELD_MAX}
+    ops = [evolve(op, partitions=2, factor=3) if isinstance(op, faults.CreateTopic) else op for op in script.ops]
+    topics = {op.topic for op in ops if isinstance(op, faults.CreateTopic) and op.topic <= HELD_MAX}
     for _ in range(draw.upto(1, THROTTLES_MAX)):
         at = draw.upto(begin, end)
         throttled = at + draw.upto(200, 700)
-        ops.append(BounceBroker(at, draw.upto(1, script.brokers)))
-        ops.append(ThrottleReplica(throttled, **draw.fields(fields_of(ThrottleReplica))))
+        ops.append(faults.BounceBroker(at, draw.upto(1, script.brokers)))
+        ops.append(faults.ThrottleReplica(throttled, **draw.fields(fields_of(faults.ThrottleReplica))))
         for topic in sorted(topics):
-            ops += [Produce(throttled + draw.upto(1, 500), draw.upto(1, 3), topic, part, 1) for part in (0, 1)]
+            ops += [faults.Produce(throttled + draw.upto(1, 500), draw.upto(1, 3), topic, part, 1) for part in (0, 1)]
     return evolve(script, ops=_in_order(ops))
 
 
 # -- settings --------------------------------------------------------------------------------------------
 
 
-def _timing(draw: Draw) -> Timing:
+def _timing(draw: Draw) -> faults.Timing:
     slow = draw.chance(0.2)
-    return Timing(
+    return faults.Timing(
         delay_us_min=draw.upto(50, 500),
         delay_us_max=draw.upto(600, 20_000 if slow else 3_000),
         spike_percent=draw.upto(1, 10) if draw.chance(0.25) else 0,
@@ -603,14 +560,14 @@ def _with_closed_loop(seed: int, script: Script) -> Script:
     if draw.chance(0.8):
         timing = evolve(timing, fsync_us_min=draw.upto(500, 10_000), fsync_us_max=draw.upto(15_000, 40_000))
     length_ms = min(script.length_ms, LOOP_LENGTH_MS)
-    faults = [fault for fault in script.faults if fault.at < length_ms]
+    found = [fault for fault in script.faults if fault.at < length_ms]
     return evolve(
         script,
         length_ms=length_ms,
         timing=timing,
         knobs=evolve(script.knobs, closed_loop=draw.short(1, LOOP_MAX), tick_ms=50),
-        faults=tuple(faults[: draw.upto(0, LOOP_FAULTS_MAX)]),
-        ops=tuple(op for op in script.ops if not isinstance(op, Write) and op.at < length_ms),
+        faults=tuple(found[: draw.upto(0, LOOP_FAULTS_MAX)]),
+        ops=tuple(op for op in script.ops if not isinstance(op, faults.Write) and op.at < length_ms),
     )
 
 

@@ -11,26 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from harness.history import (
-    CHANGES,
-    EVENTS,
-    FIRED,
-    MODES,
-    OPERATIONS,
-    SERVED,
-    STATES,
-    WATCHES,
-    Change,
-    Event,
-    History,
-    Info,
-    Invoke,
-    Jump,
-    Request,
-    Response,
-    SessionEvent,
-    WatchFired,
-)
+from harness import history
+from harness.history import Change, Event, History, Jump
 from harness.json_lines import HistoryError, Records, parsed, to_json
 
 VERSION: Final = 3
@@ -38,12 +20,12 @@ OLDER: Final = "versions 1 and 2 had other names for the kinds of records"
 OF_NODES: Final = ("create", "set", "delete", "setacl")
 """The kinds of changes of one node."""
 _RECORDS: Final = Records(
-    {kind.__name__: kind for kind in (*EVENTS, Change, Jump)},
+    {kind.__name__: kind for kind in (*history.EVENTS, Change, Jump)},
     {
-        Request: {"op": OPERATIONS, "mode": MODES, "watch": WATCHES},
-        WatchFired: {"event": FIRED},
-        SessionEvent: {"state": STATES, "served": SERVED},
-        Change: {"kind": CHANGES},
+        history.Request: {"op": history.OPERATIONS, "mode": history.MODES, "watch": history.WATCHES},
+        history.WatchFired: {"event": history.FIRED},
+        history.SessionEvent: {"state": history.STATES, "served": history.SERVED},
+        Change: {"kind": history.CHANGES},
     },
 )
 
@@ -99,7 +81,7 @@ def unexpected(version: object) -> str:
 
 def _must_make_sense(events: Sequence[Event]) -> None:
     """Refuse events that no client can have recorded: times that decrease, or a reply to another client's call."""
-    asked: dict[int, Invoke] = {}
+    asked: dict[int, history.Invoke] = {}
     clocks: dict[int, int] = {}
     for number, event in enumerate(events, 2):
         if event.client < 0:
@@ -110,10 +92,10 @@ def _must_make_sense(events: Sequence[Event]) -> None:
                 f"line {number}, at: {event.at} is before {before}; times of client {event.client} must ascend"
             )
         clocks[event.client] = event.at
-        if isinstance(event, Invoke):
+        if isinstance(event, history.Invoke):
             if asked.setdefault(event.call, event) is not event:
                 raise HistoryError(f"line {number}, call: call {event.call} is invoked twice")
-        elif isinstance(event, Response | Info) and event.call in asked:
+        elif isinstance(event, history.Response | history.Info) and event.call in asked:
             by = asked[event.call]
             for name in ("client", "session"):
                 found, right = getattr(event, name), getattr(by, name)

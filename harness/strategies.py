@@ -12,32 +12,9 @@ from typing import Any, Final
 from attrs import evolve
 from hypothesis import strategies as st
 
+from harness import faults
 from harness.draw import BUSY_FROM_MS
-from harness.faults import (
-    CHANGES,
-    FOLLOWER,
-    LEADER,
-    MACHINES,
-    WITH_BROKERS,
-    Ask,
-    Barrier,
-    Connect,
-    Consume,
-    CreateTopic,
-    Fault,
-    Knobs,
-    Leave,
-    Op,
-    Produce,
-    Reconfigure,
-    Replication,
-    Script,
-    Snapshot,
-    Step,
-    Timing,
-    Vanish,
-    Write,
-)
+from harness.faults import MACHINES, WITH_BROKERS, Fault, Knobs, Op, Script
 from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
 from harness.script.faults import KINDS
 from harness.script.values import (
@@ -62,7 +39,7 @@ from harness.script.workload import CLIENTS_MAX, MULTI_MAX, MULTI_STEPS, PARENTS
 def _value(value: Value, servers: int) -> st.SearchStrategy[Any]:
     """Return the strategy of a value that `harness.draw` generates from a seed. The simplest value is first."""
     sid = st.integers(1, servers)
-    server = st.one_of(st.just(LEADER), sid, st.just(FOLLOWER))
+    server = st.one_of(st.just(faults.LEADER), sid, st.just(faults.FOLLOWER))
     match value:
         case Upto(least, most) | Short(least, most) | Scale(least, most):
             return st.integers(least, most)
@@ -101,14 +78,16 @@ def _one_of(kinds: Sequence[Kind], servers: int, **given: st.SearchStrategy[Any]
 
 def _list_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
     at, anyone = st.integers(0, length_ms), st.integers(0, servers)
-    write = st.builds(Write, at=at, count=st.integers(1, 6), size=st.integers(0, 40))
+    write = st.builds(faults.Write, at=at, count=st.integers(1, 6), size=st.integers(0, 40))
     return st.one_of(
         write,
         write,
         write,
-        st.builds(Barrier, at=at, server=anyone),
-        st.builds(Snapshot, at=at, server=anyone),
-        st.builds(Reconfigure, at=at, change=st.sampled_from(CHANGES), server=st.integers(0, servers + 1)),
+        st.builds(faults.Barrier, at=at, server=anyone),
+        st.builds(faults.Snapshot, at=at, server=anyone),
+        st.builds(
+            faults.Reconfigure, at=at, change=st.sampled_from(faults.CHANGES), server=st.integers(0, servers + 1)
+        ),
     )
 
 
@@ -116,15 +95,17 @@ def _store_ops(servers: int, length_ms: int) -> st.SearchStrategy[Op]:
     at, client, server = st.integers(0, length_ms), st.integers(1, CLIENTS_MAX), st.integers(1, servers)
     single = st.tuples(_one_of(STEPS, servers))
     multi = st.lists(_one_of(MULTI_STEPS, servers), min_size=2, max_size=MULTI_MAX).map(tuple)
-    ask = st.builds(Ask, at=at, client=client, steps=st.one_of(single, single, single, multi))
+    ask = st.builds(faults.Ask, at=at, client=client, steps=st.one_of(single, single, single, multi))
     return st.one_of(
         ask,
         ask,
         ask,
-        st.builds(Connect, at=at, client=client, server=server, timeout_ms=st.integers(4, 20).map(lambda n: n * 100)),
-        st.builds(Vanish, at=at, for_ms=st.integers(10, 3_000), client=client),
-        st.builds(Leave, at=at, client=client),
-        st.builds(Snapshot, at=at, server=st.integers(0, servers)),
+        st.builds(
+            faults.Connect, at=at, client=client, server=server, timeout_ms=st.integers(4, 20).map(lambda n: n * 100)
+        ),
+        st.builds(faults.Vanish, at=at, for_ms=st.integers(10, 3_000), client=client),
+        st.builds(faults.Leave, at=at, client=client),
+        st.builds(faults.Snapshot, at=at, server=st.integers(0, servers)),
     )
 
 
@@ -132,22 +113,22 @@ def _broker_ops(draw: st.DrawFn, machine: str, length_ms: int, ops_max: int) -> 
     begin = min(BUSY_FROM_MS, length_ms)
     at, upto = st.integers(begin, length_ms), st.integers(1, 3)
     whole = machine == "partitions"
-    ops: list[Op] = [Replication(0, **draw(_fields(fields_of(Replication), 1)))] if whole else []
+    ops: list[Op] = [faults.Replication(0, **draw(_fields(fields_of(faults.Replication), 1)))] if whole else []
     topics = draw(st.integers(1, HELD_MAX if whole else TOPICS_MAX))
-    ops += [CreateTopic(begin, topic, draw(upto), draw(upto)) for topic in range(1, topics + 1)]
-    asks = kinds({Produce: 1.0, Consume: 1.0})
+    ops += [faults.CreateTopic(begin, topic, draw(upto), draw(upto)) for topic in range(1, topics + 1)]
+    asks = kinds({faults.Produce: 1.0, faults.Consume: 1.0})
     some = (*asks, *asks, *PARTITION_KINDS) if whole else BROKER_KINDS
     return [*ops, *draw(st.lists(_one_of(some, 1, at=at), max_size=ops_max))]
 
 
 def _clients(draw: st.DrawFn, servers: int, length_ms: int) -> list[Op]:
     begin, clients = min(100, length_ms), draw(st.integers(1, CLIENTS_MAX))
-    ops: list[Op] = [Connect(begin, client, draw(st.integers(1, servers))) for client in range(1, clients + 1)]
-    return [*ops, *(Ask(min(300, length_ms), 1, (Step("create", path),)) for path in PARENTS)]
+    ops: list[Op] = [faults.Connect(begin, client, draw(st.integers(1, servers))) for client in range(1, clients + 1)]
+    return [*ops, *(faults.Ask(min(300, length_ms), 1, (faults.Step("create", path),)) for path in PARENTS)]
 
 
 timings: Final = st.builds(
-    Timing,
+    faults.Timing,
     delay_us_min=st.integers(50, 500),
     delay_us_max=st.integers(600, 20_000),
     spike_percent=st.integers(0, 10),
@@ -183,9 +164,9 @@ def scripts(
     voters, observers = draw(st.sampled_from(sizes)), draw(st.integers(0, 1))
     servers = voters + observers
     chosen = draw(st.lists(st.sampled_from(KINDS), unique_by=lambda kind: kind.make, max_size=6))
-    faults: list[Fault] = []
+    found: list[Fault] = []
     if chosen:
-        faults = draw(st.lists(_one_of(chosen, servers, at=st.integers(0, length_ms)), max_size=faults_max))
+        found = draw(st.lists(_one_of(chosen, servers, at=st.integers(0, length_ms)), max_size=faults_max))
     made, brokers = draw(knobs), 0
     if machine in WITH_BROKERS:
         brokers, made = draw(st.integers(BROKERS_MIN, BROKERS_MAX)), evolve(made, counter_max=Knobs().counter_max)
@@ -208,5 +189,5 @@ def scripts(
         timing=draw(timings),
         knobs=made,
         ops=tuple(sorted(ops, key=lambda op: op.at)),
-        faults=tuple(sorted(faults, key=lambda fault: fault.at)),
+        faults=tuple(sorted(found, key=lambda fault: fault.at)),
     )

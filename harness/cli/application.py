@@ -39,24 +39,12 @@ def application(arguments: Arguments) -> int:
     from harness.embed.lookup import callable_named
     from harness.program.runs import application as campaign
 
-    given = arguments
+    same = ("nodes", "servers", "seconds", "settle_seconds", "runs", "faults", "keep", "diagram", "jobs", "stop_after")
+    given = {name: getattr(arguments, name) for name in same}
     try:
-        report = campaign(
-            callable_named(given.program),
-            nodes=given.nodes,
-            servers=given.servers,
-            seconds=given.seconds,
-            settle_seconds=given.settle_seconds,
-            runs=given.runs,
-            seed=given.seed_base,
-            faults=given.faults,
-            keep=given.keep,
-            diagram=given.diagram,
-            jobs=given.jobs,
-            stop_after=given.stop_after,
-        )
+        report = campaign(callable_named(arguments.program), seed=arguments.seed_base, **given)
     except (TypeError, ValueError) as error:
-        raise Misused(f"{given.program}: {error}") from error
-    print(json.dumps(report.as_json()) if given.json else report)
+        raise Misused(f"{arguments.program}: {error}") from error
+    print(json.dumps(report.as_json()) if arguments.json else report)
     sys.stdout.flush()
     return VALID if report.valid else INVALID

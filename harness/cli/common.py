@@ -68,17 +68,9 @@ def chosen(arguments: Arguments) -> Script:
             raise Misused(f"{path}: lists are nested too deeply for a script") from error
     check_size(arguments.servers, arguments.observers)
     check_profile(arguments.profile, arguments.machine)
-    return drawn(
-        arguments.profile,
-        arguments.seed,
-        voters=arguments.servers,
-        observers=arguments.observers,
-        faults=arguments.faults,
-        ops=arguments.ops,
-        length_ms=arguments.length_ms,
-        machine=arguments.machine,
-        together=arguments.together,
-    )
+    same = ("observers", "faults", "ops", "length_ms", "machine", "together")
+    given = {name: getattr(arguments, name) for name in same}
+    return drawn(arguments.profile, arguments.seed, voters=arguments.servers, **given)
 
 
 def check_profile(profile: str, machine: str) -> None:

@@ -11,16 +11,7 @@ import click
 
 from harness import history_json
 from harness.checkers import records
-from harness.cli import options
-from harness.cli.common import (
-    check_recorded,
-    chosen,
-    chosen_world,
-    draw,
-    outcome_as_json,
-    verdict,
-    with_mutant,
-)
+from harness.cli import common, options
 from harness.cli.root import INVALID, VALID, command
 from harness.faults import LEADER, Isolate, Knobs, Script, Write
 from harness.outcome import Outcome
@@ -59,11 +50,11 @@ def replay(arguments: Arguments) -> int:
 
 
 def _run_chosen(arguments: Arguments) -> int:
-    script = chosen(arguments)
+    script = common.chosen(arguments)
     if arguments.print:
         sys.stdout.write(dumps(script))
         return VALID
-    return with_mutant(arguments, lambda: _run_script(arguments, script))
+    return common.with_mutant(arguments, lambda: _run_script(arguments, script))
 
 
 def _check_history(path: Path, script: Script) -> None:
@@ -74,9 +65,9 @@ def _check_history(path: Path, script: Script) -> None:
 
 
 def _run_script(arguments: Arguments, script: Script) -> int:
-    there = chosen_world(arguments, script.machine)
+    there = common.chosen_world(arguments, script.machine)
     if arguments.diagram is not None:
-        check_recorded(there)
+        common.check_recorded(there)
     can = there.playable(script)
     script, skipped = can.script, can.skipped
     if arguments.history is not None:
@@ -87,10 +78,10 @@ def _run_script(arguments: Arguments, script: Script) -> int:
     elif arguments.history is not None and outcome.history is not None:
         arguments.history.write_text(history_json.dumps(outcome.history))
     if arguments.diagram is not None:
-        draw(arguments.diagram, outcome, there.name, arguments.mutant)
+        common.draw(arguments.diagram, outcome, there.name, arguments.mutant)
     digest = outcome.trace.hash() if arguments.hash and outcome.trace is not None else None
     if arguments.json:
-        made = {**outcome_as_json(outcome), "world": there.name, "skipped": skipped}
+        made = {**common.outcome_as_json(outcome), "world": there.name, "skipped": skipped}
         print(json.dumps(made if digest is None else {**made, "hash": digest}))
         return VALID if outcome.valid else INVALID
     print(describe(script))
@@ -101,7 +92,7 @@ def _run_script(arguments: Arguments, script: Script) -> int:
         _print_trace(arguments, outcome, outcome.trace)
     if digest is not None:
         print(f"hash {digest}")
-    print(verdict(outcome))
+    print(common.verdict(outcome))
     return VALID if outcome.valid else INVALID
 
 
@@ -126,21 +117,23 @@ def show(arguments: Arguments) -> int:
 
     For an invalid run the picture shows possible causes of the violation; a click shows everything.
     """
-    script = chosen(arguments)
-    return with_mutant(arguments, lambda: _show(arguments, script))
+    script = common.chosen(arguments)
+    return common.with_mutant(arguments, lambda: _show(arguments, script))
 
 
 def _show(arguments: Arguments, script: Script) -> int:
-    there = chosen_world(arguments, script.machine)
-    check_recorded(there)
+    there = common.chosen_world(arguments, script.machine)
+    common.check_recorded(there)
     can = there.playable(script)
     outcome = there.run(can.script, trace=True)
-    draw(arguments.output, outcome, there.name, arguments.mutant)
+    common.draw(arguments.output, outcome, there.name, arguments.mutant)
     if arguments.json:
         page = str(arguments.output.resolve())
-        print(json.dumps({"page": page, **outcome_as_json(outcome), "world": there.name, "skipped": can.skipped}))
+        print(
+            json.dumps({"page": page, **common.outcome_as_json(outcome), "world": there.name, "skipped": can.skipped})
+        )
     else:
-        print(f"{verdict(outcome)}\ndrawn in {arguments.output}")
+        print(f"{common.verdict(outcome)}\ndrawn in {arguments.output}")
     return VALID if outcome.valid else INVALID
 
 
@@ -165,10 +158,12 @@ def drill(arguments: Arguments) -> int:
     assert outcome.trace is not None
     lines = summary(outcome, read(outcome.trace, outcome.script.servers))
     title = "A leader is cut off" if outcome.valid else ""
-    draw(arguments.output, outcome, arguments.world, None, title=title, summary=tuple(each.strip() for each in lines))
+    common.draw(
+        arguments.output, outcome, arguments.world, None, title=title, summary=tuple(each.strip() for each in lines)
+    )
     if arguments.json:
         page = str(arguments.output.resolve())
-        print(json.dumps({"page": page, **outcome_as_json(outcome), "world": arguments.world}))
+        print(json.dumps({"page": page, **common.outcome_as_json(outcome), "world": arguments.world}))
         return VALID if outcome.valid else INVALID
     print("Three servers, and a client that writes all the time. In virtual time:\n")
     print("\n".join(lines))

@@ -10,17 +10,7 @@ from typing import Final
 
 from attrs import evolve
 
-from harness.cli import options
-from harness.cli.common import (
-    Progress,
-    check_recorded,
-    chosen,
-    chosen_world,
-    draw,
-    outcome_as_json,
-    verdict,
-    with_mutant,
-)
+from harness.cli import common, options
 from harness.cli.root import INVALID, VALID, command
 from harness.faults import Script
 from harness.outcome import Outcome
@@ -52,20 +42,20 @@ def shrink(arguments: Arguments) -> int:
     item is removed alone, and faults in pairs, if the script still fails without them. Ctrl-C ends the search with the
     smallest script so far.
     """
-    script = chosen(arguments)
-    return with_mutant(arguments, lambda: _shrink_script(arguments, script))
+    script = common.chosen(arguments)
+    return common.with_mutant(arguments, lambda: _shrink_script(arguments, script))
 
 
 def _shrink_script(arguments: Arguments, script: Script) -> int:
-    there = chosen_world(arguments, script.machine)
+    there = common.chosen_world(arguments, script.machine)
     if arguments.diagram is not None:
-        check_recorded(there)
+        common.check_recorded(there)
     script = there.playable(script).script
     outcome = there.run(script)
     if outcome.invariant is None:
-        print(verdict(outcome))
+        print(common.verdict(outcome))
         return VALID if outcome.valid else INVALID
-    with Progress(arguments.runs, "scripts tried") as progress:
+    with common.Progress(arguments.runs, "scripts tried") as progress:
         found = smallest(
             outcome.script,
             same_invariant(there.run, outcome.invariant, progress.step),
@@ -80,7 +70,7 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
     if arguments.keep is not None:
         path = keep_script(arguments.keep, evolve(outcome, script=found.script), there.name, arguments.mutant)
     if arguments.diagram is not None:
-        draw(arguments.diagram, last, there.name, arguments.mutant)
+        common.draw(arguments.diagram, last, there.name, arguments.mutant)
     line = replay_line(found.script, world=there.name, mutant=arguments.mutant, file=path)
     if arguments.json:
         proof = {
@@ -90,14 +80,14 @@ def _shrink_script(arguments: Arguments, script: Script) -> int:
         }
         more = {"runs": found.runs, "runs_by_step": dict(found.runs_by_step), "proof": proof, "rerun": line}
         more["stopped"] = None if found.stopped is None else found.stopped.value
-        print(json.dumps({**outcome_as_json(last), **more}))
+        print(json.dumps({**common.outcome_as_json(last), **more}))
         return INVALID
     print(describe(found.script))
     print()
     if last.trace is not None and arguments.trace:
         print(last.trace.text(arguments.trace))
         print()
-    print(verdict(last))
+    print(common.verdict(last))
     if last.valid:
         print(f"this world is not deterministic: the first run violated {outcome.invariant}: {outcome.what}")
     print(in_words(script, found))

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.cli import options
 from harness.cli.root import INVALID, VALID, command
 from harness.spark import compare as comparison
-from harness.spark.analysis import Analysis, NoAnalysis, is_small, stored
+from harness.spark.analysis import Analysis, is_small, stored
 from harness.spark.layout import Layout, LayoutError, appearing, find
 from zab.cli.kit.failures import Misused
 from zab.cli.kit.verb_group import Arguments
@@ -89,7 +89,7 @@ def compare(arguments: Arguments) -> int:
 def _analysis(layout: Layout) -> Analysis:
     try:
         return stored(layout)
-    except NoAnalysis as error:
+    except LayoutError as error:
         raise Misused(str(error)) from error
 
 

@@ -73,7 +73,7 @@ class Model:
         self.servers = ServerStates(oracle=oracle)
         self.judge = JudgeStates(self.servers.facts, oracle=oracle)
         self.contents: Numbers[tuple[int, ...]] = Numbers(())
-        keys = self.servers.keys.__getitem__, self.contents_key
+        keys = self.servers.keys.values.__getitem__, self.contents_key
         self._hashes = [(*[_hashes(key, order) for key in keys], _judge_hashes(self.judge, order)) for order in _ORDERS]
         """The hash functions of server states, channels and judge states, for each renaming of the servers."""
         self._sign = cache(lambda server: min([hashes[0](server) for hashes in self._hashes]))
@@ -400,7 +400,7 @@ def _judge_hashes(judge: JudgeStates, order: tuple[int, ...]) -> Callable[[int],
     of = _hashes(judge.parts.values.__getitem__, order)
 
     def hashed(number: int) -> int:
-        parts = [of(part) for part in judge.keys[number]]
+        parts = [of(part) for part in judge.keys.values[number]]
         return hash((frozenset(parts[:SERVERS]), *parts[SERVERS:]))
 
     return cache(hashed)

@@ -75,9 +75,8 @@ class JudgeStates:
         self._facts = facts
         self._pickles: list[bytes] = []
         self.parts: Numbers[Key] = Numbers()
-        self.keys: list[tuple[int, ...]] = []
+        self.keys: Numbers[tuple[int, ...]] = Numbers()
         """The numbers of the parts of each state."""
-        self._numbers: dict[tuple[int, ...], int] = {}
         self._steps: dict[tuple[int, int], int | Violation] = {}
         self.initial = self._store([()] * len(self._parts), [0] * len(self._parts))
 
@@ -108,7 +107,7 @@ class JudgeStates:
                     getattr(judge, name)(*arguments)
         except Violation as violation:
             return violation
-        return self._store(pickle.loads(self._pickles[state]), self.keys[state])
+        return self._store(pickle.loads(self._pickles[state]), self.keys.values[state])
 
     def _store(self, before: list[tuple[Any, ...]], former: Sequence[int]) -> int:
         """Return the number of the present memory. Parts equal to `before` keep their `former` numbers."""
@@ -117,11 +116,9 @@ class JudgeStates:
             number if values == was else self.parts.of((max(place, _LAST_SERVER), _key(part, values)))
             for place, (part, values, was, number) in enumerate(zip(self._parts, memory, before, former, strict=True))
         ])  # fmt: skip
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._pickles)
+        number = self.keys.of(key)
+        if number == len(self._pickles):
             self._pickles.append(dumped(memory))
-            self.keys.append(key)
         return number
 
 

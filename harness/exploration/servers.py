@@ -363,9 +363,8 @@ class ServerStates:
         self._stage = Stage()
         self._oracle = oracle
         self._pickles: list[bytes] = []
-        self.keys: list[Key] = []
+        self.keys: Numbers[Key] = Numbers()
         self.views: list[ServerView] = []
-        self._numbers: dict[Key, int] = {}
         self._steps: dict[tuple[int, Input], Step] = {}
         self.messages: Numbers[object] = Numbers(CONNECT, CONNECTED, GONE, BROKEN, Reachable())
         self.facts: Numbers[tuple[Fact, ...]] = Numbers(())
@@ -443,12 +442,9 @@ class ServerStates:
                 server.dialled, server.dialling, server.accepted,
             ))  # fmt: skip
         left_out, opaque = (_LEFT_OUT_BY_ORACLE, _OPAQUE | {"LeaderElection"}) if self._oracle else (_LEFT_OUT, _OPAQUE)
-        key = Walk(left_out, opaque, now, ticket).key(kept)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._pickles)
+        number = self.keys.of(Walk(left_out, opaque, now, ticket).key(kept))
+        if number == len(self._pickles):
             self._pickles.append(dumped(kept))
-            self.keys.append(key)
             self.views.append(_view(server))
         return number
 

@@ -7,38 +7,16 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from harness import faults
 from harness.draw import PROMISES
-from harness.faults import (
-    FOLLOWER,
-    LEADER,
-    Barrier,
-    ClockFreeze,
-    Clog,
-    Crash,
-    CrashAll,
-    CutLinks,
-    Fault,
-    FlipBit,
-    Isolate,
-    LoseDisk,
-    LoseFsync,
-    MisdirectRecord,
-    OldDisk,
-    OneWay,
-    Op,
-    Partition,
-    Reconfigure,
-    SlowDisk,
-    When,
-    Write,
-)
+from harness.faults import FOLLOWER, LEADER, Fault, Op
 from harness.profiles.profile import QUICK, TICK, Profile, Ranges, exactly
 from harness.script.faults import KINDS
 from harness.script.values import Draw, Short, Upto
 
 
 def _writes(length_ms: int, step_ms: int) -> list[Op]:
-    return [Write(at, 1, 8) for at in range(200, length_ms, step_ms)]
+    return [faults.Write(at, 1, 8) for at in range(200, length_ms, step_ms)]
 
 
 def steady_writes(draw: Draw, length_ms: int) -> Sequence[Op]:
@@ -50,26 +28,28 @@ def steady_writes(draw: Draw, length_ms: int) -> Sequence[Op]:
 
 def frozen_leader(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Freeze the clock of the leader and isolate it, so that it does not notice the loss of its followers."""
-    return ClockFreeze(at, gap - 50, LEADER), Isolate(at + draw.upto(0, 20), gap - draw.upto(60, 150), LEADER)
+    return faults.ClockFreeze(at, gap - 50, LEADER), faults.Isolate(
+        at + draw.upto(0, 20), gap - draw.upto(60, 150), LEADER
+    )
 
 
 def barriers_everywhere(draw: Draw, length_ms: int) -> Sequence[Op]:
-    return [*_writes(length_ms, 12), *(Barrier(at, draw.server()) for at in range(300, length_ms, 9))]
+    return [*_writes(length_ms, 12), *(faults.Barrier(at, draw.server()) for at in range(300, length_ms, 9))]
 
 
 def deposed_leader_returns(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Isolate the leader until its former followers have just lost the next leader."""
-    freeze = ClockFreeze(at, gap, LEADER)
+    freeze = faults.ClockFreeze(at, gap, LEADER)
     if draw.chance(0.5):
         moment = "quorum promised" if draw.chance(0.7) else draw.among(PROMISES)
-        alone = When(at + 20, draw.upto(500, 900), None, moment, 1, "isolate", "keep")
-        return freeze, Isolate(at, draw.upto(150, 350), LEADER), alone
+        alone = faults.When(at + 20, draw.upto(500, 900), None, moment, 1, "isolate", "keep")
+        return freeze, faults.Isolate(at, draw.upto(150, 350), LEADER), alone
     lost = at + draw.upto(200, 400)
     return (
         freeze,
-        Isolate(at, lost - at + draw.upto(-20, 60), LEADER),
-        Isolate(lost - 2, draw.upto(500, 900), LEADER),
-        LoseDisk(lost, draw.upto(1, 30), FOLLOWER),
+        faults.Isolate(at, lost - at + draw.upto(-20, 60), LEADER),
+        faults.Isolate(lost - 2, draw.upto(500, 900), LEADER),
+        faults.LoseDisk(lost, draw.upto(1, 30), FOLLOWER),
     )
 
 
@@ -78,66 +58,71 @@ def deposed_leader_returns(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
 
 def power_fails_in_synchronization(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     if draw.chance(0.5):
-        return (CrashAll(at, draw.upto(1, 40), "lose"),)
+        return (faults.CrashAll(at, draw.upto(1, 40), "lose"),)
     who, away = draw.server(), draw.upto(60, 250)
-    return Isolate(at, away, who), Crash(at + away + draw.upto(5, 150), draw.upto(1, 60), who, "lose")
+    return faults.Isolate(at, away, who), faults.Crash(at + away + draw.upto(5, 150), draw.upto(1, 60), who, "lose")
 
 
 def power_tears_writes(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    return (CrashAll(at, draw.upto(5, 40), "tear"),)
+    return (faults.CrashAll(at, draw.upto(5, 40), "tear"),)
 
 
 def power_fails_after_crash(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Crash all servers. They read their last writes from the page cache; then the power fails."""
     down = draw.upto(1, 20)
-    return CrashAll(at, down, "keep"), CrashAll(at + down + draw.upto(40, 200), draw.upto(1, 40), "lose")
+    return faults.CrashAll(at, down, "keep"), faults.CrashAll(at + down + draw.upto(40, 200), draw.upto(1, 40), "lose")
 
 
 def power_fails_after_truncation(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     moment = "after writing Truncate"
-    isolated = Isolate(at, draw.upto(200, gap - 100), LEADER)
-    return isolated, When(at + 20, draw.upto(1, 60), None, moment, 1, "crash", "lose")
+    isolated = faults.Isolate(at, draw.upto(200, gap - 100), LEADER)
+    return isolated, faults.When(at + 20, draw.upto(1, 60), None, moment, 1, "crash", "lose")
 
 
 def link_breaks_in_snapshot(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Break the link of a server that lost its disk while it receives a snapshot. The rest may come from another leader,
     whose snapshot at the same zxid has other chunks."""
     who, nth = draw.server(), draw.upto(1, 6)
-    faults: list[Fault] = [LoseDisk(at, 10, who), When(at + 5, 60, None, "after writing SnapshotChunk", nth, "cut")]
+    found: list[Fault] = [
+        faults.LoseDisk(at, 10, who),
+        faults.When(at + 5, 60, None, "after writing SnapshotChunk", nth, "cut"),
+    ]
     if draw.chance(0.6):
-        faults.append(Crash(at + draw.upto(20, 80), draw.upto(40, 120), LEADER, "keep"))
-    return faults
+        found.append(faults.Crash(at + draw.upto(20, 80), draw.upto(40, 120), LEADER, "keep"))
+    return found
 
 
 def writes_with_pauses(draw: Draw, length_ms: int) -> Sequence[Op]:
     """Return writes with pauses, in which servers take their snapshots at the same zxid."""
-    return [Write(at, 4, 60) for at in range(200, length_ms, draw.upto(60, 120))]
+    return [faults.Write(at, 4, 60) for at in range(200, length_ms, draw.upto(60, 120))]
 
 
 def slow_disk_and_crash(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     who = draw.server()
-    return SlowDisk(at, gap, who, draw.upto(2, 6)), Crash(at + draw.upto(20, gap), draw.upto(1, 60), who, "keep")
+    return faults.SlowDisk(at, gap, who, draw.upto(2, 6)), faults.Crash(
+        at + draw.upto(20, gap), draw.upto(1, 60), who, "keep"
+    )
 
 
 def large_writes(draw: Draw, length_ms: int) -> Sequence[Op]:
-    return [Write(at, 1, draw.upto(100, 250)) for at in range(200, length_ms, draw.upto(4, 10))]
+    return [faults.Write(at, 1, draw.upto(100, 250)) for at in range(200, length_ms, draw.upto(4, 10))]
 
 
 def slow_leader_disk(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Slow down the leader's disk, so that transactions commit before the leader has logged them. The observer
     synchronizes repeatedly."""
-    faults: list[Fault] = [SlowDisk(at, gap - 20, LEADER, draw.upto(20, 60))]
+    found: list[Fault] = [faults.SlowDisk(at, gap - 20, LEADER, draw.upto(20, 60))]
     for cut in range(at + draw.upto(20, 60), at + gap, draw.upto(50, 120)):
         who = draw.voters + 1 if draw.chance(0.8) else draw.server()
-        faults.append(CutLinks(cut, who) if draw.chance(0.6) else Isolate(cut, draw.upto(10, 60), who))
-    return faults
+        found.append(faults.CutLinks(cut, who) if draw.chance(0.6) else faults.Isolate(cut, draw.upto(10, 60), who))
+    return found
 
 
 def barriers_at_leader(draw: Draw, length_ms: int) -> Sequence[Op]:
     """Return writes, and barriers at the leader and at the observer, which forwards them to the leader."""
-    ops: list[Op] = [Write(at, draw.short(1, 3), 8) for at in range(200, length_ms, draw.upto(8, 16))]
+    ops: list[Op] = [faults.Write(at, draw.short(1, 3), 8) for at in range(200, length_ms, draw.upto(8, 16))]
     who = (LEADER, LEADER, draw.voters + 1)
-    return [*ops, *(Barrier(at, draw.among(who)) for at in range(300, length_ms, draw.upto(7, 14)))]
+    return [*ops, *(faults.Barrier(at, draw.among(who)) for at in range(300, length_ms, draw.upto(7, 14)))]
 
 
 # -- members ---------------------------------------------------------------------------------------------
@@ -147,14 +132,14 @@ CHANGE_MS: Final = 400
 
 
 def leader_crashes_seldom(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
-    return (Crash(at, draw.upto(1, 100), LEADER),) if draw.chance(0.3) else ()
+    return (faults.Crash(at, draw.upto(1, 100), LEADER),) if draw.chance(0.3) else ()
 
 
 def leaders_removed(draw: Draw, length_ms: int) -> Sequence[Op]:
     ops = _writes(length_ms, 15)
     for at in range(500, length_ms, draw.upto(200, 400)):
         change = draw.among(("remove", "observe", "add"))
-        ops.append(Reconfigure(at, change, draw.upto(1, draw.servers + 1) if change == "add" else LEADER))
+        ops.append(faults.Reconfigure(at, change, draw.upto(1, draw.servers + 1) if change == "add" else LEADER))
     return ops
 
 
@@ -164,36 +149,38 @@ def observer_back_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     changes = (at // CHANGE_MS + 1) * CHANGE_MS
     gone = changes - draw.upto(120, 250)
     back = changes - draw.upto(0, 30)
-    faults: list[Fault] = [Crash(gone, back - gone, draw.voters + 1, "keep")]
+    found: list[Fault] = [faults.Crash(gone, back - gone, draw.voters + 1, "keep")]
     if draw.chance(0.3):
-        faults.append(Crash(changes + draw.upto(0, 100), draw.upto(1, 100), LEADER, "keep"))
-    return faults
+        found.append(faults.Crash(changes + draw.upto(0, 100), draw.upto(1, 100), LEADER, "keep"))
+    return found
 
 
 def voter_observes_and_votes(draw: Draw, length_ms: int) -> Sequence[Op]:
     changes = enumerate(range(2 * CHANGE_MS, length_ms, CHANGE_MS))
     return [
         *_writes(length_ms, 12),
-        *(Reconfigure(at, ("observe", "promote")[number % 2], 1) for number, at in changes),
+        *(faults.Reconfigure(at, ("observe", "promote")[number % 2], 1) for number, at in changes),
     ]
 
 
 def leader_cut_off_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Isolate the leader at a change, until the next leader has transactions of its own but not the change."""
     changes = (at // CHANGE_MS + 1) * CHANGE_MS
-    return (Isolate(changes - draw.upto(0, 3), draw.upto(120, 300), LEADER),)
+    return (faults.Isolate(changes - draw.upto(0, 3), draw.upto(120, 300), LEADER),)
 
 
 def leader_purged_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Isolate the leader at a change, until the others have purged the logs that it needs."""
     changes = (at // CHANGE_MS + 1) * CHANGE_MS
-    return (Isolate(changes - draw.upto(0, 3), draw.upto(300, 390), LEADER),)
+    return (faults.Isolate(changes - draw.upto(0, 3), draw.upto(300, 390), LEADER),)
 
 
 def changes_of_observer(draw: Draw, length_ms: int) -> Sequence[Op]:
     """Return changes with writes after them, so that a pending change takes effect."""
     times = range(2 * CHANGE_MS, length_ms, CHANGE_MS)
-    changes = (Reconfigure(at, change, draw.voters + 1) for at in times for change in ("promote", "remove", "add"))
+    changes = (
+        faults.Reconfigure(at, change, draw.voters + 1) for at in times for change in ("promote", "remove", "add")
+    )
     return [*_writes(length_ms, 12), *changes]
 
 
@@ -202,13 +189,13 @@ def disk_lost_in_change(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     who = draw.upto(1, draw.voters)
     back = at + draw.upto(20, 60)
     others = [sid for sid in range(1, draw.voters + 1) if sid != who]
-    return LoseDisk(at, back - at, who), *(Clog(back, draw.upto(20, 90), sid, LEADER) for sid in others)
+    return faults.LoseDisk(at, back - at, who), *(faults.Clog(back, draw.upto(20, 90), sid, LEADER) for sid in others)
 
 
 def constant_changes(draw: Draw, length_ms: int) -> Sequence[Op]:
     ops = _writes(length_ms, draw.upto(4, 10))
     for number, at in enumerate(range(300, length_ms, draw.upto(25, 60))):
-        ops.append(Reconfigure(at, ("remove", "add")[number % 2], draw.voters + 1))
+        ops.append(faults.Reconfigure(at, ("remove", "add")[number % 2], draw.voters + 1))
     return ops
 
 
@@ -232,10 +219,10 @@ def link_replaced_unnoticed(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     silent = turn + draw.upto(0, 10)
     lasts = draw.upto(60, ASKING_MS)
     return (
-        CutLinks(turn - 150, who),  # the follower dials anew, and numbers the requests on the new link from 1
-        OneWay(breaks, draw.upto(3, 6), who, LEADER),
-        CutLinks(breaks, who) if draw.chance(0.7) else Crash(breaks, 1, who, "keep"),
-        *(Clog(silent, lasts, sid, LEADER) for sid in range(1, draw.servers + 1) if sid != who),
+        faults.CutLinks(turn - 150, who),  # the follower dials anew, and numbers the requests on the new link from 1
+        faults.OneWay(breaks, draw.upto(3, 6), who, LEADER),
+        faults.CutLinks(breaks, who) if draw.chance(0.7) else faults.Crash(breaks, 1, who, "keep"),
+        *(faults.Clog(silent, lasts, sid, LEADER) for sid in range(1, draw.servers + 1) if sid != who),
     )
 
 
@@ -243,7 +230,7 @@ def barriers_of_one(draw: Draw, length_ms: int) -> Sequence[Op]:
     ops = _writes(length_ms, 3)
     for turn in range(TURN_MS, length_ms, TURN_MS):
         who = _voter_in_turn(draw, turn)
-        ops += [Barrier(at, who) for at in range(turn, min(length_ms, turn + ASKING_MS), 2)]
+        ops += [faults.Barrier(at, who) for at in range(turn, min(length_ms, turn + ASKING_MS), 2)]
     return ops
 
 
@@ -266,15 +253,15 @@ def parts_of_groups(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Divide the servers, often so that the connected ones are a majority but no quorum of groups, or the reverse."""
     lasts, share = draw.upto(100, gap), draw.random.random()
     if share < 0.6:
-        return (Partition(at, lasts, draw.groups()),)
+        return (faults.Partition(at, lasts, draw.groups()),)
     if share < 0.8:
-        return Isolate(at, lasts, LEADER), Isolate(at + draw.upto(0, 50), lasts, draw.server())
-    return (Crash(at, lasts, LEADER if draw.chance(0.5) else draw.server(), "keep"),)
+        return faults.Isolate(at, lasts, LEADER), faults.Isolate(at + draw.upto(0, 50), lasts, draw.server())
+    return (faults.Crash(at, lasts, LEADER if draw.chance(0.5) else draw.server(), "keep"),)
 
 
 # -- peers of ZooKeeper ----------------------------------------------------------------------------------
 
-_LOSSES: Final = (LoseDisk, OldDisk, FlipBit, MisdirectRecord, LoseFsync)
+_LOSSES: Final = (faults.LoseDisk, faults.OldDisk, faults.FlipBit, faults.MisdirectRecord, faults.LoseFsync)
 """Faults after which a server may have lost promises. No leader readmits it in an ensemble of ZooKeeper."""
 _SPARING: Final = tuple(kind for kind in KINDS if kind.make not in _LOSSES)
 
@@ -283,12 +270,12 @@ def followers_return(draw: Draw, at: int, gap: int) -> Sequence[Fault]:
     """Let followers come back while the leader has open proposals, among other faults that lose no disk."""
     share = draw.random.random()
     if share < 0.3:
-        return (CutLinks(at, LEADER if share < 0.2 else draw.server()),)
+        return (faults.CutLinks(at, LEADER if share < 0.2 else draw.server()),)
     if share < 0.4:
         who = draw.server()
-        return Isolate(at, draw.upto(20, 120), who), SlowDisk(at, gap, who, draw.upto(5, 40))
+        return faults.Isolate(at, draw.upto(20, 120), who), faults.SlowDisk(at, gap, who, draw.upto(5, 40))
     fault: Fault = draw.one_of(_SPARING, at=at)
-    if isinstance(fault, When) and fault.does == "lose disk":
+    if isinstance(fault, faults.When) and fault.does == "lose disk":
         return (evolve(fault, does="crash"),)
     return (fault,)
 

@@ -87,7 +87,7 @@ def _faults(draw: Draw, nodes: int, most: int, length_ms: int) -> list[Fault]:
         return _aimed(draw, nodes, most, length_ms)
     node_kinds = [_of(kind, nodes) for kind in NODE_KINDS]
     kinds = node_kinds if draw.chance(NODES_ONLY) else [*node_kinds, *SERVER_KINDS]
-    chosen = [_varied(draw, kind) for kind in kinds if draw.chance(SHARE)] or node_kinds[:1]
+    chosen = [draw.varied(kind) for kind in kinds if draw.chance(SHARE)] or node_kinds[:1]
     found: list[Fault] = []
     at = draw.upto(0, length_ms // 4)
     for _ in range(draw.upto(1 + most // 3, most)):
@@ -121,7 +121,3 @@ def _aimed(draw: Draw, nodes: int, most: int, length_ms: int) -> list[Fault]:
 
 def _of(kind: Kind, nodes: int) -> Kind:
     return evolve(kind, fields={**kind.fields, "node": Among((*(ACTIVE,) * nodes, *range(1, nodes + 1)))})
-
-
-def _varied(draw: Draw, kind: Kind) -> Kind:
-    return evolve(kind, weight=kind.weight * (0.3 + draw.random.random()))

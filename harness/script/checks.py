@@ -10,21 +10,10 @@ import attrs
 
 from harness import lists
 from harness.history import MODES, OPERATIONS, WATCHES
+from harness.script import names
 from harness.script.constants import CONSTANTS
 from harness.script.faults import FAULTS, Fault, Setting
-from harness.script.names import (
-    CHANGES,
-    ENDS,
-    FATES,
-    FOLLOWER,
-    JOINING,
-    LEADER,
-    LIBRARIES,
-    MACHINES,
-    PARTS,
-    WITH_BROKERS,
-    is_users,
-)
+from harness.script.names import JOINING, MACHINES, WITH_BROKERS, is_users
 from harness.script.nodes import NODE_FAULTS, NODES_MAX, NodeFault
 from harness.script.script import OPS, Knobs, Script
 from harness.script.values import Among, fields_of
@@ -47,9 +36,9 @@ CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
         for name, value in fields_of(kind).items()
         if isinstance(value, Among) and isinstance(value.values[0], str)
     },
-    "knob": tuple(attribute.name for attribute in attrs.fields(Knobs)), "change": CHANGES,
-    "op": tuple(op for op in OPERATIONS if op != "multi"), "mode": MODES, "watch": WATCHES, "library": LIBRARIES,
-    "ends": ENDS, "fate": FATES, "part": PARTS,
+    "knob": tuple(attribute.name for attribute in attrs.fields(Knobs)), "change": names.CHANGES,
+    "op": tuple(op for op in OPERATIONS if op != "multi"), "mode": MODES, "watch": WATCHES, "library": names.LIBRARIES,
+    "ends": names.ENDS, "fate": names.FATES, "part": names.PARTS,
 }  # fmt: skip
 """The allowed words of each field that has such a list: those that its declaration draws, or these."""
 
@@ -181,13 +170,13 @@ def _trouble(name: str, value: Any) -> str | None:
     if name in CHOICES:
         return None if value in CHOICES[name] else f"{value!r} is none of {', '.join(CHOICES[name])}"
     if name in SERVER_FIELDS:
-        return None if value is None or FOLLOWER <= value <= SERVERS_MAX else f"there is no server {value}"
+        return None if value is None or names.FOLLOWER <= value <= SERVERS_MAX else f"there is no server {value}"
     if name in ("steps", "groups") and not value:
         return "expected at least one"
     if name == "groups" and not any(value):
         return "all groups are empty; name the servers that reach each other, as in 1 2 | 3"
     if name == "groups":
-        known = all(LEADER <= sid <= SERVERS_MAX for group in value for sid in group)
+        known = all(names.LEADER <= sid <= SERVERS_MAX for group in value for sid in group)
         return None if known else "a group has a server that does not exist"
     if name == "acl":
         return lists.trouble(value)
@@ -222,7 +211,7 @@ def _check_servers(item: Fault | Op, known: set[int], where: str) -> None:
             [value] if name in SERVER_FIELDS else [sid for group in value for sid in group] if name == "groups" else []
         )
         for sid in named:
-            if sid is not None and sid > LEADER and sid not in known:
+            if sid is not None and sid > names.LEADER and sid not in known:
                 there = ", ".join(map(str, sorted(known)))
                 raise Senseless(f"{where}.{name}", f"there is no server {sid}; there are {there}")
 

@@ -25,15 +25,38 @@ class Fault:
     at: int
 
 
+@frozen
+class Lasting(Fault):
+    """A fault of one server for some time."""
+
+    for_ms: int = drawn(500, LASTING)
+    server: int = drawn(LEADER, Who())
+
+
+@frozen
+class Between(Fault):
+    """A fault of what one server sends to another one, for some time."""
+
+    for_ms: int = drawn(500, LASTING)
+    source: int = drawn(LEADER, Who())
+    target: int = drawn(1, Sid())
+
+
+@frozen
+class Ending(Fault):
+    """A fault that ends the process of one server, which is started again later."""
+
+    down_ms: int = drawn(200, DOWN)
+    server: int = drawn(LEADER, Who())
+
+
 # -- processes -------------------------------------------------------------------------------------------
 
 
 @frozen
-class Crash(Fault):
+class Crash(Ending):
     """The process ends at once, and is started again later."""
 
-    down_ms: int = drawn(200, DOWN)
-    server: int = drawn(LEADER, Who())
     loss: str = drawn("lose", LOSS)
 
 
@@ -46,14 +69,12 @@ class CrashAll(Fault):
 
 
 @frozen
-class CrashIn(Fault):
+class CrashIn(Ending):
     """The server crashes right before its n-th act from then on: sending a message, writing, or reporting a write.
 
     With `calls` it crashes before its n-th call that changes its disk.
     """
 
-    down_ms: int = drawn(200, DOWN)
-    server: int = drawn(LEADER, Who())
     acts: int = drawn(1, Short(1, 60))
     loss: str = drawn("lose", LOSS)
     calls: int = 0
@@ -76,11 +97,8 @@ class When(Fault):
 
 
 @frozen
-class Pause(Fault):
+class Pause(Lasting):
     """The process is suspended, while time passes and its peers wait."""
-
-    for_ms: int = drawn(500, LASTING)
-    server: int = drawn(LEADER, Who())
 
 
 @frozen
@@ -139,37 +157,23 @@ class Split(Fault):
 
 
 @frozen
-class Isolate(Fault):
+class Isolate(Lasting):
     """No message reaches the server, and none of its messages arrives."""
 
-    for_ms: int = drawn(500, LASTING)
-    server: int = drawn(LEADER, Who())
-
 
 @frozen
-class Apart(Fault):
+class Apart(Between):
     """Two servers cannot reach each other; all others reach both."""
 
-    for_ms: int = drawn(500, LASTING)
-    source: int = drawn(LEADER, Who())
-    target: int = drawn(1, Sid())
-
 
 @frozen
-class OneWay(Fault):
+class OneWay(Between):
     """Messages from `source` do not reach `target`; the other direction works."""
 
-    for_ms: int = drawn(500, LASTING)
-    source: int = drawn(LEADER, Who())
-    target: int = drawn(1, Sid())
-
 
 @frozen
-class Deaf(Fault):
+class Deaf(Lasting):
     """The server sends, but no message reaches it."""
-
-    for_ms: int = drawn(500, LASTING)
-    server: int = drawn(LEADER, Who())
 
 
 @frozen
@@ -199,22 +203,16 @@ class Overflow(Fault):
 
 
 @frozen
-class Delay(Fault):
+class Delay(Between):
     """Messages from `source` to `target` take `more_ms` longer."""
 
-    for_ms: int = drawn(500, LASTING)
-    source: int = drawn(LEADER, Who())
-    target: int = drawn(1, Sid())
     more_ms: int = drawn(20, Short(1, 150))
 
 
 @frozen
-class Loss(Fault):
+class Loss(Between):
     """This share of the messages in one direction is lost. A stream sends them again; the election channel does not."""
 
-    for_ms: int = drawn(500, LASTING)
-    source: int = drawn(LEADER, Who())
-    target: int = drawn(1, Sid())
     percent: int = drawn(30, Upto(5, 90))
 
 
@@ -264,11 +262,8 @@ class ClockDrift(Fault):
 
 
 @frozen
-class ClockFreeze(Fault):
+class ClockFreeze(Lasting):
     """The server's monotonic clock stops, and later continues from there. The process continues to run."""
-
-    for_ms: int = drawn(500, LASTING)
-    server: int = drawn(LEADER, Who())
 
 
 @frozen
@@ -289,11 +284,9 @@ class ClockSkew(Fault):
 
 
 @frozen
-class ClockStrobe(Fault):
+class ClockStrobe(Lasting):
     """The server's wall clock jumps forth and back repeatedly."""
 
-    for_ms: int = drawn(500, LASTING)
-    server: int = drawn(LEADER, Who())
     by_ms: int = drawn(1_000, Among((-1_000, 10, 1_000)))
     every_ms: int = drawn(20, Short(5, 200))
 
@@ -302,11 +295,8 @@ class ClockStrobe(Fault):
 
 
 @frozen
-class LoseDisk(Fault):
+class LoseDisk(Ending):
     """The server crashes and comes back with an empty disk."""
-
-    down_ms: int = drawn(200, DOWN)
-    server: int = drawn(LEADER, Who())
 
 
 @frozen
@@ -319,20 +309,16 @@ class OldDisk(Fault):
 
 
 @frozen
-class FlipBit(Fault):
+class FlipBit(Ending):
     """The server crashes, one bit of its disk flips, and it comes back. `where` is in thousandths."""
 
-    down_ms: int = drawn(200, DOWN)
-    server: int = drawn(LEADER, Who())
     where: int = drawn(500, Upto(0, 999))
 
 
 @frozen
-class MisdirectRecord(Fault):
+class MisdirectRecord(Ending):
     """The server crashes, and a record of its log has been written to the wrong place. `where` is in thousandths."""
 
-    down_ms: int = drawn(200, DOWN)
-    server: int = drawn(LEADER, Who())
     where: int = drawn(999, Upto(0, 999))
 
 
@@ -347,30 +333,24 @@ class LoseFsync(Fault):
 
 
 @frozen
-class FailDisk(Fault):
+class FailDisk(Ending):
     """The n-th call from then on fails with this error. The server must stop; it is started again later."""
 
-    down_ms: int = drawn(200, DOWN)
-    server: int = drawn(LEADER, Who())
     error: str = drawn("fsync", Among(DISK_ERRORS))
     nth: int = drawn(1, Short(1, 8))
 
 
 @frozen
-class FullDisk(Fault):
+class FullDisk(Lasting):
     """The disk has `room` free bytes. The server must stop when they are used, and cannot start for `for_ms`."""
 
-    for_ms: int = drawn(500, LASTING)
-    server: int = drawn(LEADER, Who())
     room: int = drawn(100, Short(0, 800))
 
 
 @frozen
-class SlowDisk(Fault):
+class SlowDisk(Lasting):
     """Every write and fsync takes `slower` times as long."""
 
-    for_ms: int = drawn(500, LASTING)
-    server: int = drawn(LEADER, Who())
     slower: int = drawn(20, Upto(2, 60))
 
 

@@ -177,6 +177,10 @@ class Draw:
             made.update(found if isinstance(value, Together) else {name: found})
         return apart(made, self.servers)
 
+    def varied(self, kind: Kind) -> Kind:
+        """Return the kind with another weight."""
+        return attrs.evolve(kind, weight=kind.weight * (0.3 + self.random.random()))
+
     def one_of(self, kinds: Sequence[Kind], **given: Any) -> Any:
         """Return an item of one of the kinds, chosen by weight."""
         left = self.random.random() * sum(kind.weight for kind in kinds)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from attrs import field, frozen
 
 from harness.run.plan import Plan
-from harness.spark.layout import Layout, appearing
+from harness.spark.layout import Layout, appearing, read
 from harness.spark.schema import EVENTS, HISTORIES, RUNS, VERSION
 
 Row = dict[str, Any]
@@ -37,10 +37,6 @@ def is_small(layout: Layout) -> bool:
             except (OSError, pa.ArrowInvalid):  # the analysis reports the damage
                 continue
     return rows <= MANY
-
-
-class NoAnalysis(ValueError):
-    """The analysis is missing, damaged, or of another version. The message names the file."""
 
 
 @frozen
@@ -93,14 +89,5 @@ def store(folder: Path, made: Analysis) -> None:
 
 
 def stored(layout: Layout) -> Analysis:
-    path = layout.analysis / "analysis.json"
-    try:
-        found = json.loads(path.read_text())
-    except OSError as error:
-        raise NoAnalysis(f"{path}: {error.strerror}; `zab-harness analyze` writes it") from error
-    except ValueError as error:
-        raise NoAnalysis(f"{path}: no JSON: {error}") from error
-    version = found.get("version") if isinstance(found, dict) else None
-    if version != VERSION:
-        raise NoAnalysis(f"{path}: version: expected {VERSION}, not {version!r}")
+    found = read(layout.analysis / "analysis.json", "`zab-harness analyze` writes it")
     return Analysis(found["tables"], found["meta"])

@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"seeds-(\d+)-(\d+)\.parquet")
 
 
 class LayoutError(ValueError):
-    """The folder has no campaign, or one of another version. The message names the place."""
+    """The folder has no campaign or analysis, or one of another version. The message names the place."""
 
 
 @frozen
@@ -96,17 +96,22 @@ class Layout:
                 draft.write_text(text + "\n")
 
     def meta(self) -> dict[str, Any]:
-        path = self.root / "meta.json"
-        try:
-            found = json.loads(path.read_text())
-        except OSError as error:
-            raise LayoutError(f"{path}: {error.strerror}; the folder is no campaign") from error
-        except ValueError as error:
-            raise LayoutError(f"{path}: no JSON: {error}") from error
-        if not isinstance(found, dict) or found.get("version") != VERSION:
-            version = found.get("version") if isinstance(found, dict) else None
-            raise LayoutError(f"{path}: version: expected {VERSION}, not {version!r}")
-        return found
+        return read(self.root / "meta.json", "the folder is no campaign")
+
+
+def read(path: Path, if_missing: str) -> dict[str, Any]:
+    """Read a JSON file of this version."""
+    try:
+        found = json.loads(path.read_text())
+    except OSError as error:
+        raise LayoutError(f"{path}: {error.strerror}; {if_missing}") from error
+    except ValueError as error:
+        raise LayoutError(f"{path}: no JSON: {error}") from error
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != VERSION:
+        raise LayoutError(f"{path}: version: expected {VERSION}, not {version!r}")
+    made: dict[str, Any] = found
+    return made
 
 
 def find(folder: Path, name: str | None = None) -> Layout:

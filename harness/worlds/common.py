@@ -256,9 +256,10 @@ class Common(ABC):
     def running(self) -> list[Any]:
         return [server for server in self.servers if server.up]
 
-    def leader(self) -> Any:
+    def leader(self, among: Sequence[Any] | None = None) -> Any:
         """Return the leader. If several servers lead, prefer one that serves, and then the newest epoch."""
-        leading = [server for server in self.servers if server.up and server.node.state is State.LEADING]
+        running = self.running() if among is None else among
+        leading = [server for server in running if server.node.state is State.LEADING]
         return max(leading, key=lambda server: (server.node.serving, server.node.epoch), default=None)
 
     # -- processes -------------------------------------------------------------------------------------

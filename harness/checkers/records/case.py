@@ -14,29 +14,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from attrs import define, evolve, field, frozen
 
-from harness.checkers.records.history import (
-    ALL,
-    NOWHERE,
-    POSITIONS,
-    Acked,
-    Assigned,
-    Committed,
-    Committing,
-    Ended,
-    Event,
-    Failed,
-    Found,
-    History,
-    Looking,
-    Polled,
-    Record,
-    Sent,
-    Sought,
-    Span,
-    Trimmed,
-    Undone,
-    Unknown,
-)
+from harness.checkers.records import history as records
+from harness.checkers.records.history import Event, History
 from harness.json_lines import HistoryError
 
 OFFSET_MAX: Final = (1 << 63) - 1
@@ -52,26 +31,26 @@ class Contradiction(HistoryError):
         self.what = what
 
 
-Call: TypeAlias = Sent | Committing | Looking
-Answer: TypeAlias = Acked | Committed | Found | Failed | Unknown
-_ANSWERS = {Sent: Acked, Committing: Committed, Looking: Found}
+Call: TypeAlias = records.Sent | records.Committing | records.Looking
+Answer: TypeAlias = records.Acked | records.Committed | records.Found | records.Failed | records.Unknown
+_ANSWERS = {records.Sent: records.Acked, records.Committing: records.Committed, records.Looking: records.Found}
 
 
 @define(eq=False)
 class Write:
-    sent: Sent
+    sent: records.Sent
     place: int
     """The index of `sent` in the history."""
-    answer: Acked | Failed | Unknown | None = None
+    answer: records.Acked | records.Failed | records.Unknown | None = None
 
     @property
     def acknowledged(self) -> bool:
         """Return whether all replicas in sync have acknowledged the record, so that it must never disappear."""
-        return self.sent.acks == ALL and isinstance(self.answer, Acked)
+        return self.sent.acks == records.ALL and isinstance(self.answer, records.Acked)
 
 
-C = TypeVar("C", Committing, Looking)
-A = TypeVar("A", Committed, Found)
+C = TypeVar("C", records.Committing, records.Looking)
+A = TypeVar("A", records.Committed, records.Found)
 
 
 @define(eq=False)
@@ -80,7 +59,7 @@ class GroupCall(Generic[C, A]):
 
     call: C
     place: int
-    answer: A | Failed | Unknown | None = None
+    answer: A | records.Failed | records.Unknown | None = None
     answered: int = -1
     """The index of the reply in the history, or -1."""
 
@@ -89,14 +68,14 @@ class GroupCall(Generic[C, A]):
 class Sighting:
     """The first event that shows a value at an offset."""
 
-    record: Record
+    record: records.Record
     at: int
     client: int
-    event: Polled | Acked
+    event: records.Polled | records.Acked
 
     def evidence(self, case: Case) -> tuple[Event, ...]:
         """Return the events that show the value at the offset, without their other records."""
-        if isinstance(self.event, Acked):
+        if isinstance(self.event, records.Acked):
             return case.writes[self.record.value].sent, self.event
         return (evolve(self.event, records=(self.record,), spans=()),)
 
@@ -106,8 +85,8 @@ class Case:
     history: History
     writes: dict[str, Write] = field(factory=dict)
     """The sent records, by value."""
-    commits: list[GroupCall[Committing, Committed]] = field(factory=list)
-    fetches: list[GroupCall[Looking, Found]] = field(factory=list)
+    commits: list[GroupCall[records.Committing, records.Committed]] = field(factory=list)
+    fetches: list[GroupCall[records.Looking, records.Found]] = field(factory=list)
     """The calls about the offsets of groups."""
     known: dict[str, dict[int, dict[str, Sighting]]] = field(factory=dict)
     """The values that are known to be at each offset, by partition, offset and value."""
@@ -124,7 +103,7 @@ class Case:
 
     def may_be_deleted(self, write: Write) -> bool:
         """Return whether a later DeleteRecords request covers the record."""
-        offset = write.answer.offset if isinstance(write.answer, Acked) else NOWHERE
+        offset = write.answer.offset if isinstance(write.answer, records.Acked) else records.NOWHERE
         return any(place > write.place and offset < upto for place, upto in self.trims.get(write.sent.partition, ()))
 
     def deleted_below(self, partition: str, place: int) -> int:
@@ -145,24 +124,24 @@ class Case:
             if not least <= offset <= OFFSET_MAX:
                 raise Contradiction(place, f"{offset} is not a legal offset")
         match event:
-            case Sent():
+            case records.Sent():
                 write = Write(event, place)
                 if self.writes.setdefault(event.value, write) is not write:
                     raise Contradiction(place, f"{event.value!r} is sent a second time")
                 self._begin(event, write, place)
-            case Committing():
+            case records.Committing():
                 self.commits.append(GroupCall(event, place))
                 self._begin(event, self.commits[-1], place)
-            case Looking():
+            case records.Looking():
                 self.fetches.append(GroupCall(event, place))
                 self._begin(event, self.fetches[-1], place)
-            case Acked() | Committed() | Found() | Failed() | Unknown():
+            case records.Acked() | records.Committed() | records.Found() | records.Failed() | records.Unknown():
                 self._answer(event, place)
-            case Polled():
+            case records.Polled():
                 self._poll(event, place)
-            case Trimmed():
+            case records.Trimmed():
                 self.trims.setdefault(event.partition, []).append((place, event.upto))
-            case Assigned() | Sought() | Ended() | Undone():
+            case records.Assigned() | records.Sought() | records.Ended() | records.Undone():
                 pass
 
     def _begin(self, call: Call, made: Write | GroupCall[Any, Any], place: int) -> None:
@@ -176,18 +155,18 @@ class Case:
         call: Call | None = made.sent if isinstance(made, Write) else made.call if made is not None else None
         if call is None or call.client != answer.client:
             raise Contradiction(place, f"client {answer.client} has no open call {answer.call}")
-        if not isinstance(answer, Failed | Unknown) and not isinstance(answer, _ANSWERS[type(call)]):
+        if not isinstance(answer, records.Failed | records.Unknown) and not isinstance(answer, _ANSWERS[type(call)]):
             raise Contradiction(place, f"{type(answer).__name__} cannot be the reply to {type(call).__name__}")
         if isinstance(made, Write):
-            assert isinstance(answer, Acked | Failed | Unknown)
+            assert isinstance(answer, records.Acked | records.Failed | records.Unknown)
             made.answer = answer
-            if isinstance(answer, Acked) and made.acknowledged and answer.offset != NOWHERE:
-                record = Record(made.sent.partition, answer.offset, made.sent.value)
+            if isinstance(answer, records.Acked) and made.acknowledged and answer.offset != records.NOWHERE:
+                record = records.Record(made.sent.partition, answer.offset, made.sent.value)
                 self._see(Sighting(record, answer.at, answer.client, answer))
         elif made is not None:
             made.answer, made.answered = answer, place
 
-    def _poll(self, poll: Polled, place: int) -> None:
+    def _poll(self, poll: records.Polled, place: int) -> None:
         if poll.asked > poll.at:
             raise Contradiction(place, f"the poll ends at {poll.at}, before it began at {poll.asked}")
         spans: set[str] = set()
@@ -223,20 +202,20 @@ def prepared(history: History) -> Case:
 def _offsets(event: Event) -> Iterator[tuple[int, int]]:
     """Yield the offsets of an event, each with the smallest legal value."""
     match event:
-        case Acked(offset=offset) | Sought(offset=offset):
-            yield offset, NOWHERE
-        case Assigned(begins=places) | Committing(places=places) | Found(places=places):
-            yield from ((offset, NOWHERE) for _, offset in places)
-        case Trimmed(upto=offset):
+        case records.Acked(offset=offset) | records.Sought(offset=offset):
+            yield offset, records.NOWHERE
+        case records.Assigned(begins=places) | records.Committing(places=places) | records.Found(places=places):
+            yield from ((offset, records.NOWHERE) for _, offset in places)
+        case records.Trimmed(upto=offset):
             yield offset, 0
-        case Polled():
+        case records.Polled():
             yield from ((record.offset, 0) for record in event.records)
             yield from ((offset, 0) for span in event.spans for offset in (span.start, span.end))
         case _:
             pass
 
 
-def spans_of(poll: Polled) -> Iterator[Span]:
+def spans_of(poll: records.Polled) -> Iterator[records.Span]:
     """Yield the spans of a poll. Derive them from the records for partitions without one."""
     named = {span.partition for span in poll.spans}
     yield from poll.spans
@@ -247,7 +226,7 @@ def spans_of(poll: Polled) -> Iterator[Span]:
             first.setdefault(partition, offset)
             last[partition] = max(offset, last.get(partition, offset))
     for partition, offset in first.items():
-        yield Span(partition, offset, last[partition] + 1)
+        yield records.Span(partition, offset, last[partition] + 1)
 
 
 UNDONE = "it was undone"
@@ -255,31 +234,33 @@ UNDONE = "it was undone"
 
 def without_undone(history: History) -> History:
     """Return the history with the same number of events, reduced by everything that a later `Undone` voids."""
-    undone = {event.partition: place for place, event in enumerate(history.events) if isinstance(event, Undone)}
+    undone = {event.partition: place for place, event in enumerate(history.events) if isinstance(event, records.Undone)}
     if not undone:
         return history
-    sent_to = {event.call: event.partition for event in history.events if isinstance(event, Sent)}
-    positions = max((place for name, place in undone.items() if name.startswith(POSITIONS)), default=NOWHERE)
+    sent_to = {event.call: event.partition for event in history.events if isinstance(event, records.Sent)}
+    positions = max(
+        (place for name, place in undone.items() if name.startswith(records.POSITIONS)), default=records.NOWHERE
+    )
 
     def left(event: Event, place: int) -> Event:
         def void(partition: str) -> bool:
-            return place < undone.get(partition, NOWHERE)
+            return place < undone.get(partition, records.NOWHERE)
 
         match event:
-            case Sent() if void(event.partition):
+            case records.Sent() if void(event.partition):
                 return evolve(event, producer=0)  # the brokers may have lost the producer's state, and write it twice
-            case Acked() if void(sent_to.get(event.call, "")):
-                return Unknown(event.at, event.client, event.call, UNDONE)
-            case Committed() if place < positions:
-                return Unknown(event.at, event.client, event.call, UNDONE)
-            case Sought() if void(event.partition):
-                return evolve(event, offset=NOWHERE)
-            case Polled():
-                records = tuple(each for each in event.records if not void(each.partition))
+            case records.Acked() if void(sent_to.get(event.call, "")):
+                return records.Unknown(event.at, event.client, event.call, UNDONE)
+            case records.Committed() if place < positions:
+                return records.Unknown(event.at, event.client, event.call, UNDONE)
+            case records.Sought() if void(event.partition):
+                return evolve(event, offset=records.NOWHERE)
+            case records.Polled():
+                kept = tuple(each for each in event.records if not void(each.partition))
                 return evolve(
-                    event, records=records, spans=tuple(each for each in event.spans if not void(each.partition))
+                    event, records=kept, spans=tuple(each for each in event.spans if not void(each.partition))
                 )
-            case Assigned():
+            case records.Assigned():
                 begins = tuple(each for each in event.begins if not void(each.partition))
                 return evolve(event, begins=begins, goes_on=tuple(each for each in event.goes_on if not void(each)))
             case _:

@@ -24,24 +24,9 @@ from replica.runtime.network.broker_connection import Unreachable, raise_for
 from replica.wire.batch import TRANSACTIONAL
 from replica.wire.fields import Api
 from replica.wire.records import Record, build
+from replica.wire.schemas import transaction_schemas
 from replica.wire.schemas.data_schemas import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
 from replica.wire.schemas.group_schemas import FIND_COORDINATOR, FindCoordinatorRequest
-from replica.wire.schemas.transaction_schemas import (
-    ADD_OFFSETS_TO_TXN,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-    TXN_OFFSET_COMMIT,
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    EndTxnRequest,
-    EndTxnResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 
 TRANSACTION_COORDINATOR: Final = 1
 TIMEOUT_MS: Final = 1_500
@@ -78,13 +63,15 @@ class Position:
     async def commit(self, made: Transaction, fields: ProducerFields, offset: int) -> None:
         """Commit the position in a transaction to which the group was added before."""
         made.positions[self.name] = offset
-        part = TxnOffsetCommitRequestPartition(
+        part = transaction_schemas.TxnOffsetCommitRequestPartition(
             partition_index=self.where.partition, committed_offset=offset, committed_metadata=None
         )
-        topics = [TxnOffsetCommitRequestTopic(name=self.where.topic, partitions=[part])]
+        topics = [transaction_schemas.TxnOffsetCommitRequestTopic(name=self.where.topic, partitions=[part])]
         name, producer, epoch = fields
-        body = TxnOffsetCommitRequest(name, self.group, producer, epoch, topics=topics)
-        reply = await self.client.ask_broker(await self.client.coordinator(self.group), TXN_OFFSET_COMMIT, body)
+        body = transaction_schemas.TxnOffsetCommitRequest(name, self.group, producer, epoch, topics=topics)
+        reply = await self.client.ask_broker(
+            await self.client.coordinator(self.group), transaction_schemas.TXN_OFFSET_COMMIT, body
+        )
         raise_for(reply.topics[0].partitions[0].error_code, self.name)
 
     async def look_up(self, *, stable: bool) -> None:
@@ -151,9 +138,11 @@ class Transactor:
     async def _transaction(self, partitions: tuple[TopicPartition, ...], count: int, fate: str) -> None:
         incarnation = await self._initialize()
         made = self._journal.begin(incarnation.number)
-        topic = AddPartitionsToTxnTopic(name=partitions[0].topic, partitions=[where.partition for where in partitions])
-        body = AddPartitionsToTxnRequest(*self._fields(incarnation), topics=[topic])
-        await self._patiently(lambda: self._ask(ADD_PARTITIONS_TO_TXN, body, _error_of_partitions))
+        topic = transaction_schemas.AddPartitionsToTxnTopic(
+            name=partitions[0].topic, partitions=[where.partition for where in partitions]
+        )
+        body = transaction_schemas.AddPartitionsToTxnRequest(*self._fields(incarnation), topics=[topic])
+        await self._patiently(lambda: self._ask(transaction_schemas.ADD_PARTITIONS_TO_TXN, body, _error_of_partitions))
         for where in partitions:
             for _ in range(count):
                 await self._write(made, incarnation, where)
@@ -213,8 +202,8 @@ class Transactor:
     async def _commit_position(self, made: Transaction, incarnation: Incarnation, where: TopicPartition) -> None:
         """Commit a position, and look it up: the new one must not be visible before the end of the transaction."""
         at, offset = self._position_in(where), self._next()
-        body = AddOffsetsToTxnRequest(*self._fields(incarnation), group_id=at.group)
-        await self._patiently(lambda: self._ask(ADD_OFFSETS_TO_TXN, body, _error_of))
+        body = transaction_schemas.AddOffsetsToTxnRequest(*self._fields(incarnation), group_id=at.group)
+        await self._patiently(lambda: self._ask(transaction_schemas.ADD_OFFSETS_TO_TXN, body, _error_of))
         await self._patiently(lambda: at.commit(made, self._fields(incarnation), offset))
         await at.try_to_look_up(stable=False)
 
@@ -228,7 +217,11 @@ class Transactor:
         return self._values
 
     async def _end(self, incarnation: Incarnation, commits: bool) -> None:
-        await self._ask(END_TXN, EndTxnRequest(*self._fields(incarnation), committed=commits), _error_of)
+        await self._ask(
+            transaction_schemas.END_TXN,
+            transaction_schemas.EndTxnRequest(*self._fields(incarnation), committed=commits),
+            _error_of,
+        )
 
     def _fields(self, incarnation: Incarnation) -> ProducerFields:
         return self.name, incarnation.id, incarnation.epoch
@@ -276,11 +269,13 @@ class Transactor:
             pause = min(2 * pause, requests.PAUSE_MAX_S)
 
 
-def _error_of(reply: InitProducerIdResponse | AddOffsetsToTxnResponse | EndTxnResponse) -> int:
+def _error_of(
+    reply: InitProducerIdResponse | transaction_schemas.AddOffsetsToTxnResponse | transaction_schemas.EndTxnResponse,
+) -> int:
     return reply.error_code
 
 
-def _error_of_partitions(reply: AddPartitionsToTxnResponse) -> int:
+def _error_of_partitions(reply: transaction_schemas.AddPartitionsToTxnResponse) -> int:
     codes = [part.partition_error_code for topic in reply.results_by_topic for part in topic.results_by_partition]
     return int(next((code for code in codes if code), 0))
 

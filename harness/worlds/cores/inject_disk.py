@@ -9,7 +9,7 @@ many others that every quorum has one of them.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -40,16 +40,11 @@ _CALLS: Final = {
 # -- servers that can be spared --------------------------------------------------------------------------
 
 
-def can_spare(world: Simulator, server: Server | None, wanted: Ensemble | None = None) -> bool:
-    """Return whether the other servers with whole disks are a quorum of every membership.
+def can_spare(world: Simulator, *servers: Server | None, wanted: Ensemble | None = None) -> bool:
+    """Return whether the servers with whole disks are a quorum of every membership without all of these.
 
     The memberships are those that are in force, logged or durable at any server, and the one `wanted`.
     """
-    return can_spare_all(world, [server], wanted)
-
-
-def can_spare_all(world: Simulator, servers: Sequence[Server | None], wanted: Ensemble | None = None) -> bool:
-    """Return whether the servers with whole disks are a quorum of every membership without all of these."""
     ghost = world.ghost
     whole = [
         each.id

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from harness.worlds.cores.inject_disk import can_spare_all
+from harness.worlds.cores.inject_disk import can_spare
 from harness.worlds.cores.simulator import Simulator
 from zab.core.learner.learner_synchronization import LearnerSynchronization
 
@@ -98,7 +98,7 @@ class Minority:
         world, random = self.world, self._random
         away: list[Any] = []
         for server in self._in_order():
-            if can_spare_all(world, [*away, server]):
+            if can_spare(world, *away, server):
                 away.append(server)
         if away and random.random() < 0.3:
             del away[1 + int(random.random() * len(away)) :]

@@ -125,7 +125,7 @@ class Nemesis(Injector):
     # -- disks -------------------------------------------------------------------------------------------
 
     def can_spare(self, server: Server | None, wanted: Ensemble | None = None) -> bool:
-        return inject_disk.can_spare(self.world, server, wanted)
+        return inject_disk.can_spare(self.world, server, wanted=wanted)
 
     def excuses(self, server: Server) -> bool:
         return server.id in self.failing

@@ -15,7 +15,6 @@ from harness.quorums import is_quorum
 from harness.worlds.cores.minority import Minority
 from harness.worlds.cores.server import Server
 from harness.worlds.cores.simulator import Simulator
-from zab.core.messages import State
 from zab.core.zxid import Epoch, ServerId, Zxid, show
 
 
@@ -85,13 +84,9 @@ class QuietStage:
         """Return the running servers that are not away."""
         return [server for server in self.world.running() if server.id not in self.minority.servers]
 
-    def _leader(self) -> Server | None:
-        leading = [server for server in self._here() if server.node.state is State.LEADING]
-        return max(leading, key=lambda server: (server.node.serving, server.node.epoch), default=None)
-
     def _missing(self) -> str | None:
         """Return the condition that does not hold yet, or None."""
-        leader = self._leader()
+        leader = self.world.leader(self._here())
         if leader is None or not leader.node.serving:
             return f"no leader serves ({self._states()})"
         serving = [server for server in self._here() if server.node.serving and server.node.leader == leader.id]
@@ -118,7 +113,7 @@ class QuietStage:
 
     def _idle_ms(self) -> int:
         """Return the time for which all servers that are not away have served under one leader and been idle."""
-        leader, now = self._leader(), self.world.now
+        leader, now = self.world.leader(self._here()), self.world.now
         if leader is None or not all(self._is_idle(server, leader) for server in self._here()):
             self._idle_since = 0
             return 0

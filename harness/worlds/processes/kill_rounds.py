@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 from attrs import define, field, frozen
@@ -25,6 +25,7 @@ from attrs import define, field, frozen
 from harness.exceptions import interrupts_bare
 from harness.faults import Script
 from harness.history import Request
+from harness.outcome import Outcome
 from harness.worlds.processes.addresses import Addresses, Loopback
 from harness.worlds.processes.cluster import Options
 from harness.worlds.processes.run import LIVENESS, World
@@ -195,19 +196,28 @@ class KillWorld(World):
         return max((later - earlier for earlier, later in pairwise(times)), default=0.0)
 
 
-def run_rounds(rounds: Rounds, folder: Path, tell: Callable[[str], None] = lambda words: None) -> Figures:
-    """Run the rounds. The folder is removed if they find no violation."""
+W = TypeVar("W", bound=World)
+
+
+def played(folder: Path, make: Callable[[Path, Addresses], W]) -> tuple[W, Outcome]:
+    """Run a world in a new folder, and judge the servers."""
     folder = folder.resolve()  # servers have working directories of their own
     folder.mkdir(parents=True)
     addresses = Loopback()
-    began = time.monotonic()
     try:
-        world = KillWorld(rounds, folder, addresses, Options(tell=tell))
+        world = make(folder, addresses)
         with interrupts_bare():
             trio.run(world.main)
     finally:
         addresses.close()
-    outcome, figures = outcome_of(world, clients=False), world.figures
+    return world, outcome_of(world, clients=False)
+
+
+def run_rounds(rounds: Rounds, folder: Path, tell: Callable[[str], None] = lambda words: None) -> Figures:
+    """Run the rounds. The folder is removed if they find no violation."""
+    began = time.monotonic()
+    world, outcome = played(folder, lambda there, own: KillWorld(rounds, there, own, Options(tell=tell)))
+    figures = world.figures
     figures.seconds = time.monotonic() - began
     if outcome.invariant is not None:
         figures.wrong.append(f"{outcome.invariant}: {outcome.what}")

@@ -6,23 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.worlds.disks import Crashed, judge_purge
+from zab.core import ready as effects
 from zab.core.batch import Batch
 from zab.core.ensemble import Ensemble
 from zab.core.messages import Commit, CommitAndActivate, LeaderInfo, LinkEvent, Message, Notification, State
 from zab.core.node import Node
 from zab.core.outbox import EMPTY_READY
-from zab.core.ready import (
-    Activate,
-    Append,
-    Apply,
-    InstallSnapshot,
-    Ready,
-    Recovered,
-    SaveEpochs,
-    Settings,
-    Truncate,
-    Write,
-)
 from zab.core.zxid import Epoch, Millis, ServerId, Ticket, Zxid, epoch_of
 
 
@@ -32,8 +21,8 @@ class ReportingNode(Node):
         life: Any,
         me: ServerId,
         ensemble: Ensemble,
-        recovered: Recovered,
-        settings: Settings,
+        recovered: effects.Recovered,
+        settings: effects.Settings,
         jitter: Callable[[Millis], Millis],
         now: Millis,
     ) -> None:
@@ -72,7 +61,7 @@ class ReportingNode(Node):
     def propose(self, payloads: Sequence[bytes], now: Millis) -> Zxid:
         self._report_performed()
         for write in self._out.save:
-            if type(write) is Append and write.batch.config:
+            if type(write) is effects.Append and write.batch.config:
                 self._report_change(write.batch)  # it was proposed before these payloads, and waits to be written
         first = super().propose(payloads, now)
         self._judge.proposed(self.me, first, payloads)
@@ -87,7 +76,7 @@ class ReportingNode(Node):
 
     # -- outputs -----------------------------------------------------------------------------------
 
-    def ready(self) -> Ready:
+    def ready(self) -> effects.Ready:
         if self._life.dead or self._life.ending:
             return EMPTY_READY
         self._world.step()
@@ -109,13 +98,13 @@ class ReportingNode(Node):
             if fact is not None:
                 fact(self.me, to, message)
         for what in ready.apply:
-            if isinstance(what, Apply):
+            if isinstance(what, effects.Apply):
                 self._life.delivery_check.expect(what.batch)
-            elif isinstance(what, Activate):
+            elif isinstance(what, effects.Activate):
                 self._judge.activated(self.me, what.ensemble)
         return ready
 
-    def _cut_at_fault(self, ready: Ready) -> Ready:
+    def _cut_at_fault(self, ready: effects.Ready) -> effects.Ready:
         """Cut the ready at the act at which a fault of this server is aimed, if it is among these acts."""
         world, server = self._world, self._server
         nemesis = world.nemesis
@@ -136,7 +125,7 @@ class ReportingNode(Node):
             # The messages before the act leave in the next turn of the driver's links. Then the server crashes.
             self._life.ends()
             world.push(world.now + 1, world.crashed, crash, None)
-            return Ready(send=ready.send[:sent])
+            return effects.Ready(send=ready.send[:sent])
         return ready
 
     def _quorum_reached(self) -> str | None:
@@ -158,21 +147,21 @@ class ReportingNode(Node):
             if self._served:
                 self._judge.serves(self.me)
 
-    def _report_write(self, write: Write) -> None:
+    def _report_write(self, write: effects.Write) -> None:
         judge, sid = self._judge, self.me
         self._world.record(sid, "saves", 0, write)
-        if isinstance(write, Append):
+        if isinstance(write, effects.Append):
             batch = write.batch
             judge.appended(sid, batch)
             led = self.leader == sid or self._leads  # the leadership may have ended in the same turn
             if batch.config and led and epoch_of(batch.first) == self.epoch:
                 self._report_change(batch)
                 self._broadcasts = True
-        elif isinstance(write, Truncate):
+        elif isinstance(write, effects.Truncate):
             judge.truncated(sid, write.zxid)
-        elif isinstance(write, InstallSnapshot):
+        elif isinstance(write, effects.InstallSnapshot):
             judge.installed(sid, write.zxid)
-        elif isinstance(write, SaveEpochs):
+        elif isinstance(write, effects.SaveEpochs):
             judge.goes_by(sid, write.ensemble.version)
             if not write.forgotten:
                 judge.remembers(sid, write.ensemble.version)

@@ -11,9 +11,9 @@ import pytest
 
 from harness.cli import main
 from harness.cli.stored import summary
-from harness.spark.analysis import Analysis, NoAnalysis, store, stored
+from harness.spark.analysis import Analysis, store, stored
 from harness.spark.compare import compare, text
-from harness.spark.layout import Layout
+from harness.spark.layout import Layout, LayoutError
 from harness.spark.schema import VERSION
 
 PLAN = {
@@ -199,7 +199,7 @@ def test_an_analysis_is_stored_and_what_is_none_is_refused(text_: str | None, sa
         path.unlink()
     else:
         path.write_text(text_)
-    with pytest.raises(NoAnalysis, match=rf"analysis.json: {said}"):
+    with pytest.raises(LayoutError, match=rf"analysis.json: {said}"):
         stored(layout)
 
 

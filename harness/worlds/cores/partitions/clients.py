@@ -77,6 +77,13 @@ class Party:
     def leader(self) -> Any:
         return self.found(lambda broker: broker.metadata.leader(self.where))
 
+    def replica(self) -> Any:
+        """Return the leader, or sometimes any broker if consumers read from all replicas."""
+        broker, brokers = self.leader(), self.world.brokers
+        if broker is not None and self.world.reads_anywhere and self.random.random() < 0.5:
+            return brokers[1 + int(self.random.random() * len(brokers))]
+        return broker
+
     def ask(self, broker: Any, act: Callable[[], None], refused: Callable[[], None]) -> None:
         """Send a request: `act` runs at the broker, or `refused` at the client if the broker is down."""
 
@@ -315,10 +322,7 @@ class Consumer(Party):
     def _poll(self) -> None:
         if self.world.over:
             return
-        broker = self.leader()
-        if broker is not None and self.world.reads_anywhere and self.random.random() < 0.5:
-            brokers = self.world.brokers
-            broker = brokers[1 + int(self.random.random() * len(brokers))]
+        broker = self.replica()
         if broker is None:
             self.later(POLL_MS * 1_000, self._poll)
             return

@@ -59,11 +59,8 @@ class SessionConsumer(Consumer):
 
     def find(self) -> None:
         """Look for the leader, or sometimes for another replica."""
-        world = self.world
-        if self.broker is None or (world.reads_anywhere and self.random.random() < MOVES):
-            self.broker = self.leader()
-            if self.broker is not None and world.reads_anywhere and self.random.random() < 0.5:
-                self.broker = world.brokers[1 + int(self.random.random() * len(world.brokers))]
+        if self.broker is None or (self.world.reads_anywhere and self.random.random() < MOVES):
+            self.broker = self.replica()
 
 
 class SessionReader:

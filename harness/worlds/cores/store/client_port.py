@@ -15,15 +15,8 @@ from typing import Any, Final
 
 from harness.checkers.oracle_state import Violation
 from harness.worlds.cores.server import Server
+from harness.worlds.cores.store import client_service
 from harness.worlds.cores.store.checks import ADMITTED
-from harness.worlds.cores.store.client_service import (
-    FILL_MS,
-    JudgedClientService,
-    StrictLog,
-    Unwatched,
-    inner_bounds,
-    port_settings,
-)
 from harness.worlds.cores.store.machine import SimulatedStore
 from harness.worlds.cores.store.simulator import StoreSimulator
 from harness.worlds.cores.store.wire import Wire
@@ -85,20 +78,20 @@ class SimulatedClientPort:
         self._overflow = OverflowQueue(self._member)
         tick_ms = server.knobs.tick_ms
         chance = Random(f"{world.script.seed}/door/{server.id}/{server.life}")
-        self.settings = settings = port_settings(server.knobs)
-        self.clients: JudgedClientService = JudgedClientService(
+        self.settings = settings = client_service.port_settings(server.knobs)
+        self.clients: client_service.JudgedClientService = client_service.JudgedClientService(
             server.id,
             store,
             settings,
-            StrictLog(),
+            client_service.StrictLog(),
             self,
-            Unwatched(),
+            client_service.Unwatched(),
             clock_ms=lambda: server.now_ms,
             wall_ms=server.clock.wall_ms,
             cut_off_since=lambda: server.node.cut_off_since,
             random_bytes=chance.randbytes,
             chance=lambda: 1.0,
-            bounds=inner_bounds(server.knobs),
+            bounds=client_service.inner_bounds(server.knobs),
         )
         self.session_changed, self.session_closes = self.clients.session_changed, self.clients.session_closes
         self.restore_begins = self.clients.restore_begins
@@ -109,7 +102,7 @@ class SimulatedClientPort:
         self._checked_ms = server.now_ms
         self._admitted = self._rejected = 0
         """The numbers of admitted and of refused connections, up to the last first frame."""
-        self._admitted_ms = server.now_ms - 3 * FILL_MS
+        self._admitted_ms = server.now_ms - 3 * client_service.FILL_MS
         """The time of the last admission."""
         self.world.push(self.world.now + tick_ms * 500, self._check, server.life, None)
 
@@ -219,11 +212,11 @@ class SimulatedClientPort:
         admitted = counts.connection_request_count - counts.connection_rejected
         if admitted > self._admitted:
             self._admitted, self._admitted_ms = admitted, now
-        elif rejected and now - self._admitted_ms > 2 * FILL_MS:
+        elif rejected and now - self._admitted_ms > 2 * client_service.FILL_MS:
             what = (
                 f"server {self.server.id} refuses a connection {now - self._admitted_ms} ms after it last admitted one"
             )
-            raise Violation(ADMITTED, f"{what}, but a token returns every {FILL_MS} ms")
+            raise Violation(ADMITTED, f"{what}, but a token returns every {client_service.FILL_MS} ms")
 
     def closed(self, shell: SimulatedShell) -> None:
         self._shells.pop(shell, None)

@@ -20,21 +20,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from harness.checkers.records.history import (
-    NO_GENERATION,
-    NOWHERE,
-    Assigned,
-    Committed,
-    Committing,
-    Ended,
-    Event,
-    Found,
-    Looking,
-    Place,
-    Polled,
-    Record,
-    Unknown,
-)
+from harness.checkers.records import history
 from harness.json_lines import to_json
 
 SESSION_MS: Final = 6_000
@@ -95,7 +81,7 @@ class Member(ABC):
             self.commit()
         finally:
             self._leave()
-        self.report(Ended(self.now_us(), self.options.number))
+        self.report(history.Ended(self.now_us(), self.options.number))
 
     def _on_sigterm(self, *_: object) -> None:
         self._leaves = True
@@ -110,7 +96,7 @@ class Member(ABC):
     def now_us(self) -> int:
         return round((time.monotonic() - self.options.began) * 1e6 / self.options.scale)
 
-    def report(self, event: Event) -> None:
+    def report(self, event: history.Event) -> None:
         print(json.dumps(to_json(event)), flush=True)
 
     def _call(self) -> int:
@@ -122,8 +108,8 @@ class Member(ABC):
 
     def seen(self, asked: int, partition: int, offset: int, value: bytes | None) -> None:
         text = (value or b"").decode(errors="backslashreplace")
-        record = Record(self._named(partition), offset, text)
-        self.report(Polled(self.now_us(), self.options.number, asked, (record,)))
+        record = history.Record(self._named(partition), offset, text)
+        self.report(history.Polled(self.now_us(), self.options.number, asked, (record,)))
         if self._until is None:
             self._until = time.monotonic() + self.options.seconds
         self._positions[partition] = self._reached[partition] = offset + 1
@@ -132,48 +118,52 @@ class Member(ABC):
     def assigned(self, partitions: Iterable[int], *, looks: bool = True) -> None:
         """Report the partitions that are assigned to the member from now on."""
         chosen = sorted(partitions)
-        begins = self.look_up(chosen) if looks else [Place(self._named(each), NOWHERE) for each in chosen]
+        begins = (
+            self.look_up(chosen) if looks else [history.Place(self._named(each), history.NOWHERE) for each in chosen]
+        )
         self._positions.clear()
         self.report(
-            Assigned(self.now_us(), self.options.number, tuple(begins), (), self.options.group, self._generation())
-        )  # fmt: skip
+            history.Assigned(
+                self.now_us(), self.options.number, tuple(begins), (), self.options.group, self._generation()
+            )
+        )
 
-    def look_up(self, partitions: Iterable[int]) -> list[Place]:
+    def look_up(self, partitions: Iterable[int]) -> list[history.Place]:
         """Look up the positions of the group, and return those at which the member continues."""
         number, call = self.options.number, self._call()
         names = {partition: self._named(partition) for partition in partitions}
-        self.report(Looking(self.now_us(), number, call, self.options.group, tuple(names.values())))
+        self.report(history.Looking(self.now_us(), number, call, self.options.group, tuple(names.values())))
         try:
             found = self._committed(names)
         except Exception as error:  # each library has exceptions of its own
-            self.report(Unknown(self.now_us(), number, call, repr(error)))
-            return [Place(name, NOWHERE) for name in names.values()]
-        places = [Place(name, found.get(partition, NOWHERE)) for partition, name in names.items()]
-        self.report(Found(self.now_us(), number, call, tuple(places)))
+            self.report(history.Unknown(self.now_us(), number, call, repr(error)))
+            return [history.Place(name, history.NOWHERE) for name in names.values()]
+        places = [history.Place(name, found.get(partition, history.NOWHERE)) for partition, name in names.items()]
+        self.report(history.Found(self.now_us(), number, call, tuple(places)))
         for partition, offset in found.items():
             self._reached[partition] = max(offset, self._reached.get(partition, 0))
-        return [Place(name, max(offset, 0)) for name, offset in places]
+        return [history.Place(name, max(offset, 0)) for name, offset in places]
 
     def revoked(self, *, commit: bool = True) -> None:
         """Report the loss of all partitions. `commit`: commit first, as they are revoked in good order."""
         if commit:
             self.commit()
         self._positions.clear()
-        self.report(Assigned(self.now_us(), self.options.number))
+        self.report(history.Assigned(self.now_us(), self.options.number))
 
     def commit(self) -> None:
         positions, self._since = dict(self._positions), 0
         if not positions:
             return
         number, call = self.options.number, self._call()
-        places = tuple(Place(self._named(partition), offset) for partition, offset in sorted(positions.items()))
-        self.report(Committing(self.now_us(), number, call, self.options.group, places))
+        places = tuple(history.Place(self._named(partition), offset) for partition, offset in sorted(positions.items()))
+        self.report(history.Committing(self.now_us(), number, call, self.options.group, places))
         try:
             self._commit(positions)
         except Exception as error:  # the commit may have succeeded nevertheless
-            self.report(Unknown(self.now_us(), number, call, repr(error)))
+            self.report(history.Unknown(self.now_us(), number, call, repr(error)))
         else:
-            self.report(Committed(self.now_us(), number, call))
+            self.report(history.Committed(self.now_us(), number, call))
 
     # -- methods of each library -----------------------------------------------------------------------
 
@@ -232,7 +222,11 @@ class Confluent(Member):
         """Decode the opaque metadata of the library: a magic word, the generation, the group, the member."""
         written = bytes(self._consumer.consumer_group_metadata() or b"")
         head, colon, rest = written.partition(b":")
-        return int.from_bytes(rest[:4], sys.byteorder, signed=True) if head == b"CGMDv2" and colon else NO_GENERATION
+        return (
+            int.from_bytes(rest[:4], sys.byteorder, signed=True)
+            if head == b"CGMDv2" and colon
+            else history.NO_GENERATION
+        )
 
     def _committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
         found = self._consumer.committed([self._at(self.topic, each) for each in partitions], timeout=LOOK_S)

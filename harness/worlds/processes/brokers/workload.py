@@ -7,20 +7,7 @@ from typing import Any, Final
 
 import trio
 
-from harness.faults import (
-    AllowUnclean,
-    Consume,
-    CreateTopic,
-    DeleteRecords,
-    ElectPreferred,
-    Fault,
-    GrowTopic,
-    JoinGroup,
-    Op,
-    Produce,
-    Reassign,
-    Replication,
-)
+from harness import faults
 from harness.worlds.brokers.consumer import Consumer
 from harness.worlds.brokers.requests import REQUEST_ERRORS
 from harness.worlds.brokers.workload import BrokerClients
@@ -33,15 +20,7 @@ from harness.worlds.processes.cluster import NO_DEATH
 from harness.worlds.processes.workload import Workload
 from replica.runtime.admin_client.group_admin import describe
 from replica.wire.fields import Api
-from replica.wire.schemas.reassignment_schemas import (
-    ALTER_PARTITION_REASSIGNMENTS,
-    ELECT_LEADERS,
-    AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-    TopicPartitions,
-)
+from replica.wire.schemas import reassignment_schemas
 from replica.wire.schemas.topic_schemas import CREATE_PARTITIONS, CreatePartitionsRequest, CreatePartitionsTopic
 
 MEMBERS: Final = 20_000
@@ -60,7 +39,7 @@ class BrokersWorkload(Workload):
         self.nemesis = BrokersNemesis(fleet, lambda: fleet.in_sync(self.broker_clients.partitions(), [""]))
         self.members: list[Member] = []
 
-    def perform(self, op: Op) -> None:
+    def perform(self, op: faults.Op) -> None:
         act = _PERFORM.get(type(op))
         if act is not None:
             act(self, op)
@@ -69,7 +48,7 @@ class BrokersWorkload(Workload):
 
     # -- members of groups -----------------------------------------------------------------------------
 
-    def _join(self, op: JoinGroup) -> None:
+    def _join(self, op: faults.JoinGroup) -> None:
         if op.topic in self.broker_clients.topics:
             self._member(op.client, op.topic, op.library, op.for_ms * self._cluster.scale / 1_000, op.ends == "killed")
 
@@ -136,7 +115,7 @@ class BrokersWorkload(Workload):
 
     # -- administration --------------------------------------------------------------------------------
 
-    def _grow(self, op: GrowTopic) -> None:
+    def _grow(self, op: faults.GrowTopic) -> None:
         """Add partitions. No client writes to them, as the time of their creation is unknown."""
         if op.topic in self.broker_clients.topics:
             count = self.broker_clients.topics[op.topic] + op.partitions
@@ -144,18 +123,20 @@ class BrokersWorkload(Workload):
             body = CreatePartitionsRequest(topics=[topic], timeout_ms=1_000, validate_only=False)
             self._cluster.spawn_until_healed(self._ask_controller, CREATE_PARTITIONS, body)
 
-    def _reassign(self, op: Reassign) -> None:
+    def _reassign(self, op: faults.Reassign) -> None:
         if op.topic in self.broker_clients.topics:
             wanted = list(wanted_by(op, self._cluster.script.brokers))
-            part = ReassignablePartition(partition_index=op.partition, replicas=wanted)
-            topics = [ReassignableTopic(name=name_of(op.topic), partitions=[part])]
-            body = AlterPartitionReassignmentsRequest(topics=topics)
-            self._cluster.spawn_until_healed(self._ask_controller, ALTER_PARTITION_REASSIGNMENTS, body)
+            part = reassignment_schemas.ReassignablePartition(partition_index=op.partition, replicas=wanted)
+            topics = [reassignment_schemas.ReassignableTopic(name=name_of(op.topic), partitions=[part])]
+            body = reassignment_schemas.AlterPartitionReassignmentsRequest(topics=topics)
+            self._cluster.spawn_until_healed(
+                self._ask_controller, reassignment_schemas.ALTER_PARTITION_REASSIGNMENTS, body
+            )
 
-    def _elect(self, op: ElectPreferred) -> None:
-        parts = [TopicPartitions(topic=name_of(op.topic), partitions=[op.partition])]
-        body = ElectLeadersRequest(election_type=0, topic_partitions=parts, timeout_ms=1_000)
-        self._cluster.spawn_until_healed(self._ask_controller, ELECT_LEADERS, body)
+    def _elect(self, op: faults.ElectPreferred) -> None:
+        parts = [reassignment_schemas.TopicPartitions(topic=name_of(op.topic), partitions=[op.partition])]
+        body = reassignment_schemas.ElectLeadersRequest(election_type=0, topic_partitions=parts, timeout_ms=1_000)
+        self._cluster.spawn_until_healed(self._ask_controller, reassignment_schemas.ELECT_LEADERS, body)
 
     async def _ask_controller(self, api: Api[Any, Any], body: object) -> None:
         client = self.fleet.new_client()
@@ -166,22 +147,30 @@ class BrokersWorkload(Workload):
             except REQUEST_ERRORS as error:
                 self._cluster.counted(f"{api.key.name.lower()} in vain: {type(error).__name__}")
 
-    def _ignore(self, _: Replication) -> None:
+    def _ignore(self, _: faults.Replication) -> None:
         """Do nothing: the brokers were configured before the run."""
 
 
 _PERFORM: Final[dict[type, Callable[[Any, Any], None]]] = {
-    JoinGroup: BrokersWorkload._join,
-    GrowTopic: BrokersWorkload._grow,
-    Reassign: BrokersWorkload._reassign,
-    ElectPreferred: BrokersWorkload._elect,
-    Replication: BrokersWorkload._ignore,
+    faults.JoinGroup: BrokersWorkload._join,
+    faults.GrowTopic: BrokersWorkload._grow,
+    faults.Reassign: BrokersWorkload._reassign,
+    faults.ElectPreferred: BrokersWorkload._elect,
+    faults.Replication: BrokersWorkload._ignore,
 }
-_CAN: Final = (*_PERFORM, *FAULTS, Produce, Consume, CreateTopic, AllowUnclean, DeleteRecords)
+_CAN: Final = (
+    *_PERFORM,
+    *FAULTS,
+    faults.Produce,
+    faults.Consume,
+    faults.CreateTopic,
+    faults.AllowUnclean,
+    faults.DeleteRecords,
+)
 
 
-def can(item: Fault | Op) -> bool:
+def can(item: faults.Fault | faults.Op) -> bool:
     """Return whether an item is supported. Topics are not deleted: a new topic would reuse offsets and hide losses."""
-    if isinstance(item, JoinGroup):
+    if isinstance(item, faults.JoinGroup):
         return installed(item.library)
-    return type(item) in _CAN and not (isinstance(item, Produce) and item.acks == "none")
+    return type(item) in _CAN and not (isinstance(item, faults.Produce) and item.acks == "none")

@@ -22,14 +22,13 @@ import trio
 from attrs import define, field
 
 import zab
-from harness.exceptions import interrupts_bare
 from harness.faults import Script
-from harness.worlds.processes.addresses import CLIENT_PORT, Addresses, Loopback
+from harness.worlds.processes.addresses import CLIENT_PORT, Addresses
 from harness.worlds.processes.cluster import END_S, Options
 from harness.worlds.processes.controllers.settled import IDS, Expected, Unsettled, check, controller_of
+from harness.worlds.processes.kill_rounds import played
 from harness.worlds.processes.run import World
 from harness.worlds.processes.server import Notify, ServerProcess
-from harness.worlds.processes.verdict import outcome_of
 from kraft_controller.core.names import BrokerId, TopicId, TopicPartition
 from kraft_controller.core.state import Assignment
 from kraft_controller.wire import znodes
@@ -215,16 +214,8 @@ class KillWorld(World):
 
 def run_rounds(rounds: int, seed: int, folder: Path, tell: Callable[[str], None]) -> Figures:
     """Run the rounds. The folder is removed if they find no violation."""
-    folder = folder.resolve()  # processes have working directories of their own
-    folder.mkdir(parents=True)
-    addresses = Loopback()
-    try:
-        world = KillWorld(rounds, seed, folder, addresses, Options(), tell)
-        with interrupts_bare():
-            trio.run(world.main)
-    finally:
-        addresses.close()
-    figures, outcome = world.figures, outcome_of(world, clients=False)
+    world, outcome = played(folder, lambda there, own: KillWorld(rounds, seed, there, own, Options(), tell))
+    figures = world.figures
     if outcome.invariant is not None and not figures.wrong:
         figures.wrong = f"{outcome.invariant}: {outcome.what}"
     if not figures.wrong:

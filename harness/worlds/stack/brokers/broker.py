@@ -36,14 +36,7 @@ from replica.core.partitions.log_config import LogConfig
 from replica.core.replica_settings import ReplicaSettings as ReplicationSettings
 from replica.core.transactions.transaction_settings import TransactionSettings
 from replica.runtime.broker import Broker as Program
-from replica.runtime.configuration.broker_config import (
-    CONTROLLER,
-    PLAINTEXT,
-    BrokerConfig,
-    Listener,
-    OffsetsTopicSettings,
-    TransactionsTopicSettings,
-)
+from replica.runtime.configuration import broker_config
 from replica.runtime.environment import Environment
 from replica.storage.files import StorageFailure
 from replica.storage.memory_directory import memory_directory
@@ -134,13 +127,13 @@ class Broker(BrokerProcess):
     def program(self) -> Program | None:
         return self.now.program if isinstance(self.now, Life) else None
 
-    def config(self) -> BrokerConfig:
+    def config(self) -> broker_config.BrokerConfig:
         replication = self._replication
-        return BrokerConfig(
+        return broker_config.BrokerConfig(
             BrokerId(self.id),
             (self._folder,),
-            listeners=(Listener(PLAINTEXT, host_of(self.id), PORT),),
-            controller=Listener(CONTROLLER, control_host_of(self.id), CONTROL_PORT),
+            listeners=(broker_config.Listener(broker_config.PLAINTEXT, host_of(self.id), PORT),),
+            controller=broker_config.Listener(broker_config.CONTROLLER, control_host_of(self.id), CONTROL_PORT),
             session_timeout_ms=self.world.session_ms,
             auto_create=False,
             log=LogConfig(
@@ -153,8 +146,8 @@ class Broker(BrokerProcess):
                 fetch_wait_ms=50,
                 sync_writes=replication.durability == "before",
             ),
-            offsets=OffsetsTopicSettings(2, min(3, self._brokers)),
-            transactions_topic=TransactionsTopicSettings(2, min(3, self._brokers), 2),
+            offsets=broker_config.OffsetsTopicSettings(2, min(3, self._brokers)),
+            transactions_topic=broker_config.TransactionsTopicSettings(2, min(3, self._brokers), 2),
             transactions=TransactionSettings(abort_check_ms=200, write_ms=1_000, again_ms=100),
             groups=GroupSettings(group_initial_rebalance_delay_ms=0),
             leaving=ShutdownSettings(tries=5, pause_s=0.03, answer_s=0.3),

@@ -12,12 +12,7 @@ import trio
 import zab
 from harness.checkers.controller.facts import CommandApplied, Registered
 from harness.worlds.controller.replicas import Replicas
-from harness.worlds.stack.controller.process import (
-    CONTROL_FROM,
-    PAUSE_S,
-    BrokerProcess,
-    host_of,
-)
+from harness.worlds.stack.controller import process
 from harness.worlds.stack.controller.session import Candidate, ObservedController
 from harness.worlds.stack.scheduler import OWNER
 from harness.worlds.stack.store.client import ClientPlace
@@ -83,7 +78,7 @@ class Life:
         self.world = broker.world
         self.number = broker.life
         self.scope = trio.CancelScope()
-        self.control = ClientPlace(CONTROL_FROM + broker.id)
+        self.control = ClientPlace(process.CONTROL_FROM + broker.id)
         self.killed = self.ending = False
         self.candidate: Candidate | None = None
         handler = ControllerCommandHandler(self._accepts_from, self._apply_command, me=broker.id)
@@ -96,7 +91,7 @@ class Life:
             self._now_ms,
             former=former,
             remember=broker.sessions.append,
-            settings=RegistrationSettings(pause_s=PAUSE_S),
+            settings=RegistrationSettings(pause_s=process.PAUSE_S),
         )
 
     # -- its environment -------------------------------------------------------------------------------
@@ -115,14 +110,16 @@ class Life:
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
-            [listener] = await ProcessNetwork(self.world.network, self.control).listen(host_of(self.broker.id), PORT)
+            [listener] = await ProcessNetwork(self.world.network, self.control).listen(
+                process.host_of(self.broker.id), PORT
+            )
             nursery.start_soon(self._accept, listener, nursery)
             await self._prepare()
             while True:
                 try:
                     await self.registration.run(self._live)
                 except zab.ZabError:  # the store cannot be reached at the start: retry, as an operator does
-                    await trio.sleep(PAUSE_S)
+                    await trio.sleep(process.PAUSE_S)
 
     async def _accept(self, listener: trio.abc.Listener[Any], nursery: trio.Nursery) -> None:
         while True:
@@ -136,7 +133,7 @@ class Life:
                     await prepare(session)
                 return
             except zab.ZabError:
-                await trio.sleep(PAUSE_S)
+                await trio.sleep(process.PAUSE_S)
 
     async def _live(self, session: zab.Session) -> None:
         world, broker = self.world, self.broker
@@ -166,7 +163,7 @@ class Life:
 
     def find_controller(self) -> Endpoint | None:
         acting = None if self._controller is None else self._controller.controller
-        return None if acting is None else Endpoint("PLAINTEXT", host_of(acting), PORT)
+        return None if acting is None else Endpoint("PLAINTEXT", process.host_of(acting), PORT)
 
     async def leave(self) -> None:
         OWNER.set(self.broker)
@@ -234,16 +231,16 @@ class Life:
             return
 
 
-class Broker(BrokerProcess):
+class Broker(process.BrokerProcess):
     def __init__(self, world: Any, number: int) -> None:
         super().__init__(world, number)
         self.replicas = Replicas(self.id)
         self.described = Described(
-            self.id, NO_EPOCH, (Endpoint("PLAINTEXT", host_of(number), PORT),), {"PLAINTEXT": "PLAINTEXT"}
+            self.id, NO_EPOCH, (Endpoint("PLAINTEXT", process.host_of(number), PORT),), {"PLAINTEXT": "PLAINTEXT"}
         )
         self.sessions: list[int] = []
         """The former sessions of this broker, which are on its disk."""
-        world.network.places[host_of(number)] = -(CONTROL_FROM + number)
+        world.network.places[process.host_of(number)] = -(process.CONTROL_FROM + number)
 
     def make_life(self) -> Life:
         self.replicas.restarted()

@@ -16,14 +16,7 @@ from harness.faults import Step
 from harness.history import Request
 from harness.lists import user_name
 from harness.protocol import request_of
-from harness.worlds.recorded import (
-    SETTINGS,
-    IgnoringWatcher,
-    RecordedCall,
-    RecordedSession,
-    Recorder,
-    RecordingProtocol,
-)
+from harness.worlds import recorded
 from harness.worlds.stack.simulation import Simulation
 from harness.worlds.stack.store.server import CLIENT_PORT, host_of
 from zab.client.dialing import Address, Outside
@@ -56,13 +49,13 @@ def address_of(server: int) -> Address:
 
 
 class Client:
-    def __init__(self, world: Simulation, recorder: Recorder, number: int) -> None:
+    def __init__(self, world: Simulation, recorder: recorded.Recorder, number: int) -> None:
         self.world = world
         self.id = number
         self.recorder = recorder
         self.server = 0
         """The server that it is connected to, or was connected to last."""
-        self.session: RecordedSession | None = None
+        self.session: recorded.RecordedSession | None = None
         self.leaving = self.vanished = False
         self.open = 0
         """The number of calls that a caller waits for."""
@@ -73,7 +66,7 @@ class Client:
         self._back = trio.Event()
 
     @property
-    def alive(self) -> RecordedSession | None:
+    def alive(self) -> recorded.RecordedSession | None:
         return self.session if self.session is not None and self.session.alive else None
 
     @property
@@ -92,7 +85,7 @@ class Client:
         return f"client {self.id} is {where}, with {self.open} open calls{', leaving' if self.leaving else ''}"
 
     @property
-    def protocol(self) -> RecordingProtocol:
+    def protocol(self) -> recorded.RecordingProtocol:
         assert self.session is not None
         return self.session.protocol
 
@@ -109,21 +102,21 @@ class Client:
         self.server = int(address.host[1:])
         return stream
 
-    def session_of(self, timeout_ms: int) -> RecordedSession:
-        return RecordedSession(self, self.hosts, timeout_ms, self._outside, SETTINGS, self._user)
+    def session_of(self, timeout_ms: int) -> recorded.RecordedSession:
+        return recorded.RecordedSession(self, self.hosts, timeout_ms, self._outside, recorded.SETTINGS, self._user)
 
     @property
     def hosts(self) -> str:
         return ",".join(f"{host_of(each.id)}:{CLIENT_PORT}" for each in self.world.servers[1:] if each.founded)
 
-    def begin(self, timeout_ms: int, server: int | None = None) -> RecordedSession:
+    def begin(self, timeout_ms: int, server: int | None = None) -> recorded.RecordedSession:
         self.session = session = self.session_of(timeout_ms)
         if server is not None:
             session.connector.cut(address_of(server))
         self.world.spawn(self._keep, session)
         return session
 
-    async def _keep(self, session: RecordedSession) -> None:
+    async def _keep(self, session: recorded.RecordedSession) -> None:
         """Keep the session connected until it ends."""
         try:
             await session.connector.run()
@@ -156,16 +149,18 @@ class Client:
         call, waiter = self._submit(request)
         self.world.spawn(self._wait, call, waiter, patience_s if impatient and not request.watch else float("inf"))
 
-    def _submit(self, request: Request) -> tuple[RecordedCall, Waiter]:
+    def _submit(self, request: Request) -> tuple[recorded.RecordedCall, Waiter]:
         session = self.alive or self.begin(TIMEOUT_MS, None)
         self.recorder.calls += 1
         waiter = Waiter()
-        call = RecordedCall(request, self.recorder.calls, waiter.done, IgnoringWatcher() if request.watch else None)
+        call = recorded.RecordedCall(
+            request, self.recorder.calls, waiter.done, recorded.IgnoringWatcher() if request.watch else None
+        )
         session.protocol.submit(call)
         self.open += 1
         return call, waiter
 
-    async def _wait(self, call: RecordedCall, waiter: Waiter, patience_s: float) -> None:
+    async def _wait(self, call: recorded.RecordedCall, waiter: Waiter, patience_s: float) -> None:
         """Wait for a call as `RemoteSession` does for its caller."""
         session = self.session
         assert session is not None
@@ -200,7 +195,7 @@ class Client:
         self.leaving = True
         self.world.spawn(self._leave, session)
 
-    async def _leave(self, session: RecordedSession) -> None:
+    async def _leave(self, session: recorded.RecordedSession) -> None:
         await session.close()
         if session.protocol.close_acknowledged:
             session.protocol.ended("closed")
