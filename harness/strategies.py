@@ -15,24 +15,10 @@ from hypothesis import strategies as st
 from harness import faults
 from harness.draw import BUSY_FROM_MS
 from harness.faults import MACHINES, WITH_BROKERS, Fault, Knobs, Op, Script
+from harness.script import values
 from harness.script.brokers import BROKER_KINDS, BROKERS_MAX, BROKERS_MIN, HELD_MAX, PARTITION_KINDS, TOPICS_MAX
 from harness.script.faults import KINDS
-from harness.script.values import (
-    Among,
-    Anyone,
-    Groups,
-    Kind,
-    Scale,
-    Short,
-    Sid,
-    Together,
-    Upto,
-    Value,
-    Who,
-    apart,
-    fields_of,
-    kinds,
-)
+from harness.script.values import Kind, Value, apart, fields_of, kinds
 from harness.script.workload import CLIENTS_MAX, MULTI_MAX, MULTI_STEPS, PARENTS, STEPS
 
 
@@ -41,27 +27,27 @@ def _value(value: Value, servers: int) -> st.SearchStrategy[Any]:
     sid = st.integers(1, servers)
     server = st.one_of(st.just(faults.LEADER), sid, st.just(faults.FOLLOWER))
     match value:
-        case Upto(least, most) | Short(least, most) | Scale(least, most):
+        case values.Upto(least, most) | values.Short(least, most) | values.Scale(least, most):
             return st.integers(least, most)
-        case Among(values):
-            return st.sampled_from(values)
-        case Who():
+        case values.Among(options):
+            return st.sampled_from(options)
+        case values.Who():
             return server
-        case Sid():
+        case values.Sid():
             return sid
-        case Anyone():
+        case values.Anyone():
             return st.one_of(st.none(), server)
-        case Groups():
+        case values.Groups():
             group = st.lists(sid, unique=True, max_size=servers).map(tuple)
             return st.lists(group, min_size=1, max_size=3).map(tuple).filter(any)
-        case Together(options):
+        case values.Together(options):
             return st.one_of([_fields(option, servers) for option in options])
 
 
 def _fields(fields: Mapping[str, Value], servers: int) -> st.SearchStrategy[dict[str, Any]]:
     def flat(made: dict[str, Any]) -> dict[str, Any]:
         for name, value in fields.items():
-            if isinstance(value, Together):
+            if isinstance(value, values.Together):
                 made = {**made, **made[name]}
         return apart(made, servers)
 

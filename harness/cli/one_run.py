@@ -127,13 +127,13 @@ def _show(arguments: Arguments, script: Script) -> int:
     can = there.playable(script)
     outcome = there.run(can.script, trace=True)
     common.draw(arguments.output, outcome, there.name, arguments.mutant)
-    if arguments.json:
-        page = str(arguments.output.resolve())
-        print(
-            json.dumps({"page": page, **common.outcome_as_json(outcome), "world": there.name, "skipped": can.skipped})
-        )
-    else:
-        print(f"{common.verdict(outcome)}\ndrawn in {arguments.output}")
+    words = f"{common.verdict(outcome)}\ndrawn in {arguments.output}"
+    return _end(arguments, outcome, words, world=there.name, skipped=can.skipped)
+
+
+def _end(arguments: Arguments, outcome: Outcome, words: str, **more: object) -> int:
+    page = str(arguments.output.resolve())
+    print(json.dumps({"page": page, **common.outcome_as_json(outcome), **more}) if arguments.json else words)
     return VALID if outcome.valid else INVALID
 
 
@@ -158,17 +158,10 @@ def drill(arguments: Arguments) -> int:
     assert outcome.trace is not None
     lines = summary(outcome, read(outcome.trace, outcome.script.servers))
     title = "A leader is cut off" if outcome.valid else ""
-    common.draw(
-        arguments.output, outcome, arguments.world, None, title=title, summary=tuple(each.strip() for each in lines)
-    )
-    if arguments.json:
-        page = str(arguments.output.resolve())
-        print(json.dumps({"page": page, **common.outcome_as_json(outcome), "world": arguments.world}))
-        return VALID if outcome.valid else INVALID
-    print("Three servers, and a client that writes all the time. In virtual time:\n")
-    print("\n".join(lines))
-    print(f"\nThe picture: {arguments.output.resolve().as_uri()}")
-    return VALID if outcome.valid else INVALID
+    common.draw(arguments.output, outcome, arguments.world, None, title=title, summary=lines)
+    first = "Three servers, and a client that writes all the time. In virtual time:\n"
+    last = f"\nThe picture: {arguments.output.resolve().as_uri()}"
+    return _end(arguments, outcome, "\n".join([first, *lines, last]), world=arguments.world)
 
 
 def drill_script(seed: int) -> Script:

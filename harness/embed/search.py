@@ -240,7 +240,7 @@ def draw(path: Path, outcome: Outcome, name: str, line: str) -> None:
     assert outcome.trace is not None
     lines = summary(outcome, read(outcome.trace, outcome.script.servers))
     title = f"{name} is valid" if outcome.valid else f"{name}: {outcome.invariant or 'unknown'}"
-    path.write_text(page(outcome, line, title=title, summary=tuple(each.strip() for each in lines)))
+    path.write_text(page(outcome, line, title=title, summary=lines))
 
 
 def _numbered(path: str | Path | None, count: int) -> list[Path | None]:

@@ -21,7 +21,7 @@ from harness.checkers.oracle_state import ServerState
 from harness.checkers.recovery import KeptSnapshotsServe, NothingNeedlessStays
 from harness.checkers.service import BarrierIsLinearizable
 from harness.exploration.canonical import PLAIN, Key, Sid, Walk
-from harness.exploration.servers import IDS, Fact, Numbers, dumped, membership
+from harness.exploration.servers import IDS, Fact, Numbers, States, dumped, membership
 from zab.core.zxid import NOTHING
 
 NOT_CHECKED: Final[frozenset[type[Checker]]] = frozenset({
@@ -54,11 +54,15 @@ class _Part:
         self.values = attrgetter(*names) if len(names) > 1 else lambda of: (getattr(of, names[0]),)
 
 
-class JudgeStates:
-    """All states of the judge so far, by number."""
+class JudgeStates(States[tuple[int, ...], int, int | Violation]):
+    """The states of the judge. A step takes the facts with a number, and gives the next state or a violation of them.
+
+    The key of a state has the numbers of its parts.
+    """
 
     def __init__(self, facts: Numbers[tuple[Fact, ...]], *, oracle: bool) -> None:
         """Create the initial state. With `oracle` no votes are sent, so the checker of votes is left out."""
+        super().__init__()
         ghost = OracleState(membership(NOTHING), len(IDS))
         for server in ghost.servers:
             server.id = Sid(server.id)  # type: ignore[assignment]
@@ -73,25 +77,10 @@ class JudgeStates:
             if isinstance(of, Refinement)
         ]
         self._facts = facts
-        self._pickles: list[bytes] = []
         self.parts: Numbers[Key] = Numbers()
-        self.keys: Numbers[tuple[int, ...]] = Numbers()
-        """The numbers of the parts of each state."""
-        self._steps: dict[tuple[int, int], int | Violation] = {}
         self.initial = self._store([()] * len(self._parts), [0] * len(self._parts))
 
-    @property
-    def steps(self) -> int:
-        return len(self._steps)
-
-    def step(self, state: int, facts: int) -> int | Violation:
-        """Return the next state, or the invariant that the facts with this number violate."""
-        found = self._steps.get((state, facts))
-        if found is None:
-            found = self._steps[state, facts] = self._run(state, self._facts.values[facts])
-        return found
-
-    def _run(self, state: int, facts: tuple[Fact, ...]) -> int | Violation:
+    def _run(self, state: int, given: int) -> int | Violation:
         judge = self._judge
         judge._logged.clear()  # caches, which compare batches by identity
         judge._fed.clear()
@@ -100,7 +89,7 @@ class JudgeStates:
             for name, value in zip(part.names, values, strict=True):
                 setattr(part.of, name, value)
         try:
-            for name, arguments in facts:
+            for name, arguments in self._facts.values[given]:
                 if name == "said":
                     judge.said[arguments[0]](*arguments[1:])
                 else:

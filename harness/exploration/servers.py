@@ -9,6 +9,7 @@ from __future__ import annotations
 import copyreg
 import io
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -48,6 +49,9 @@ GONE: Final = "GONE"
 BROKEN: Final = "BROKEN"
 """The link broke. The receiver may notice this before it has received all earlier messages."""
 T = TypeVar("T")
+K = TypeVar("K")
+G = TypeVar("G")
+R = TypeVar("R")
 
 Fact: TypeAlias = tuple[str, tuple[Any, ...]]
 """A method of the judge, and its arguments."""
@@ -355,31 +359,39 @@ _LEFT_OUT_BY_ORACLE: Final = {**_LEFT_OUT, "Node": _LEFT_OUT["Node"] | {"_round"
 _OPAQUE: Final = frozenset({"Settings"})
 
 
-class ServerStates:
-    """All states of servers so far, by number, and all steps between them."""
+class States(ABC, Generic[K, G, R]):
+    """All states so far, by number, and all steps between them, each of which runs real code once."""
 
-    def __init__(self, *, oracle: bool) -> None:
-        """Create the initial states. With `oracle` only `ExploredServer.elect` ends elections: votes are left out."""
-        self._stage = Stage()
-        self._oracle = oracle
+    def __init__(self) -> None:
         self._pickles: list[bytes] = []
-        self.keys: Numbers[Key] = Numbers()
-        self.views: list[ServerView] = []
-        self._steps: dict[tuple[int, Input], Step] = {}
-        self.messages: Numbers[object] = Numbers(CONNECT, CONNECTED, GONE, BROKEN, Reachable())
-        self.facts: Numbers[tuple[Fact, ...]] = Numbers(())
-        self.initial = [self._store(self._server(sid)) for sid in IDS]
+        self.keys: Numbers[K] = Numbers()
+        self._steps: dict[tuple[int, G], R] = {}
 
     @property
     def steps(self) -> int:
-        """The number of steps that real nodes have taken."""
+        """The number of steps that ran real code."""
         return len(self._steps)
 
-    def step(self, state: int, given: Input) -> Step:
+    def step(self, state: int, given: G) -> R:
         found = self._steps.get((state, given))
         if found is None:
             found = self._steps[state, given] = self._run(state, given)
         return found
+
+    @abstractmethod
+    def _run(self, state: int, given: G) -> R: ...
+
+
+class ServerStates(States[Key, Input, Step]):
+    def __init__(self, *, oracle: bool) -> None:
+        """Create the initial states. With `oracle` only `ExploredServer.elect` ends elections: votes are left out."""
+        super().__init__()
+        self._stage = Stage()
+        self._oracle = oracle
+        self.views: list[ServerView] = []
+        self.messages: Numbers[object] = Numbers(CONNECT, CONNECTED, GONE, BROKEN, Reachable())
+        self.facts: Numbers[tuple[Fact, ...]] = Numbers(())
+        self.initial = [self._store(self._server(sid)) for sid in IDS]
 
     def summary(self, state: int) -> str:
         """Describe a state for readers."""

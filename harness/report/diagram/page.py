@@ -30,7 +30,7 @@ def page(outcome: Outcome, rerun: str, *, title: str = "", summary: tuple[str, .
         "TITLE": html.escape(heading),
         "SIGN": "valid" if outcome.valid else "invalid",
         "VERDICT": html.escape(verdict),
-        "SUMMARY": "".join(f"<li>{html.escape(line)}</li>" for line in summary),
+        "SUMMARY": "".join(f"<li>{html.escape(line.strip())}</li>" for line in summary),
         "FACTS": html.escape(_facts(outcome, picture, len(found))),
         "SCRIPT": html.escape(describe(outcome.script)),
         "RERUN": html.escape(rerun),

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.spark.analysis import RECOVERED
+from harness.spark.schema import OUTCOMES
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _EXACT: Final = 10_000
@@ -21,12 +22,11 @@ def quantiles(name: str, prefix: str = "") -> list[Column]:
 def totals(runs: DataFrame) -> DataFrame:
     """Return a row for each world, machine and number of voters."""
     sums = ("events", "simulated_ms", "committed", "acknowledged", "elections", "messages", "operations")
-    outcomes = ("valid", "invalid", "unknown", "error")
     return (
         runs.groupBy("world", "machine", "voters")
         .agg(
             F.count("*").alias("runs"),
-            *[F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in outcomes],
+            *[F.count_if(F.col("outcome") == outcome).alias(outcome) for outcome in OUTCOMES],
             *[F.sum(name).alias(name) for name in sums],
             F.sum("core_seconds").alias("core_seconds"),
             (60 * F.count("*") / F.sum("core_seconds")).alias("runs_per_core_minute"),

@@ -34,16 +34,10 @@ _RULES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (f"exists(map_values(counts), each -> each > {MOST})", "impossible count"),
         (f"NOT (core_seconds >= 0 AND core_seconds < {MOST})", "impossible processor time"),
         (f"exists(outages, each -> greatest(each.took_ms, each.at_ms) > {MOST})", "impossible time of an outage"),
-        (
-            f"exists(recoveries, each -> greatest({_RECOVERY}) > {MOST})",
-            "impossible time of a recovery",
-        ),
+        (f"exists(recoveries, each -> greatest({_RECOVERY}) > {MOST})", "impossible time of a recovery"),
         (f"exists(strikes, each -> each.times > {MOST})", "impossible count"),
         ("exists(outages, each -> each.took_ms < 0 OR each.at_ms < 0)", "an outage with a negative duration or time"),
-        (
-            "exists(recoveries, each -> least(each.at_ms, each.leader_ms, each.write_ms, each.sessions_ms) < 0)",
-            "a recovery with a negative duration or time",
-        ),
+        (f"exists(recoveries, each -> least({_RECOVERY}) < 0)", "a recovery with a negative duration or time"),
         ("exists(strikes, each -> each.times < 1)", "a fault that occurred less than once"),
     ),
     EVENTS.name: (("number < 0", "negative number"), ("at_us < 0", "negative time")),

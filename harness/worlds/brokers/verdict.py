@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from attrs import asdict, evolve, frozen
 
@@ -27,15 +27,22 @@ def with_transactions(outcome: Outcome, journal: transactions.Journal) -> Outcom
         return outcome
     ends = Counter(f"transactions {each.outcome.name.lower()}" for each in journal.transactions)
     ends["transactions, positions seen"] = len(journal.positions)
-    made = evolve(outcome, counts=tuple(sorted((dict(outcome.counts) | ends).items())))
-    broken = next(transactions.judge(journal), None)
+    return _with_broken(outcome, ends, next(transactions.judge(journal), None))
+
+
+def _with_broken(outcome: Outcome, counts: dict[str, int], broken: Any, **more: Any) -> Outcome:
+    """Add counts, and a violation in the history of clients, if any.
+
+    A violation during the run takes precedence, unless it is one of liveness: its cause may be in the history.
+    """
+    made = evolve(outcome, counts=tuple(sorted((dict(outcome.counts) | counts).items())), **more)
     if broken is None or outcome.invariant not in (None, LIVENESS):
         return made
     return evolve(made, invariant=broken.invariant, what=broken.what, unknown=False)
 
 
 def with_records(outcome: Outcome, recorder: Recorder, lossy: Iterable[TopicPartition] = ()) -> Outcome:
-    """Judge records. A violation during the run takes precedence, unless it is one of liveness: its cause may be here.
+    """Judge records.
 
     `lossy`: the partitions that may have lost records, see `partitions_with_losses`. Their events before the time of
     `Recorder.settled` are void.
@@ -45,16 +52,8 @@ def with_records(outcome: Outcome, recorder: Recorder, lossy: Iterable[TopicPart
     history = recorder.history()
     verdict = judge(history)
     counts = {f"records {name}": count for name, count in asdict(verdict.counts).items()}
-    made = evolve(
-        outcome,
-        acknowledged=verdict.counts.acknowledged,
-        counts=tuple(sorted((dict(outcome.counts) | counts).items())),
-        history=None,
-        records=history,
-    )
-    if verdict.valid or outcome.invariant not in (None, LIVENESS):
-        return made
-    return evolve(made, invariant=verdict.invariant, what=verdict.broken[0].what, unknown=False)
+    broken, acknowledged = next(iter(verdict.broken), None), verdict.counts.acknowledged
+    return _with_broken(outcome, counts, broken, acknowledged=acknowledged, history=None, records=history)
 
 
 @frozen
