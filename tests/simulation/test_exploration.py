@@ -119,7 +119,7 @@ def test_stored_states_behave_like_servers_that_never_were_stored(seed: int) -> 
             if given[0] == "receive":
                 given = ("receive", given[1], alone.messages.of(shared.messages.values[given[2]]))
             own[place] = alone.step(own[place], given).state
-            assert alone.keys[own[place]] == shared.keys[after[place]]
+            assert alone.keys.values[own[place]] == shared.keys.values[after[place]]
         state, steps = after, steps + 1
     assert steps > 20
 

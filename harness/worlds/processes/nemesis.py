@@ -15,38 +15,7 @@ from typing import Any, Final
 
 import trio
 
-from harness.faults import (
-    FOLLOWER,
-    LEADER,
-    Apart,
-    ClockSkew,
-    ClockStep,
-    ClockStrobe,
-    Clog,
-    Crash,
-    CrashAll,
-    CutLinks,
-    Deaf,
-    Delay,
-    FailDisk,
-    Fault,
-    Flaky,
-    FlipBit,
-    FullDisk,
-    Isolate,
-    LoseDisk,
-    OldDisk,
-    OneWay,
-    Op,
-    Partition,
-    Pause,
-    Restart,
-    RollingRestart,
-    Setting,
-    SlowDisk,
-    Split,
-    Swizzle,
-)
+from harness import faults
 from harness.history import Request
 from harness.worlds.cores.inject_network import shape
 from harness.worlds.processes.cluster import ADMIN, END_S, NO_HANG, Cluster
@@ -66,7 +35,7 @@ KEYS: Final = {
     "snapshot_every": "snapCount",
 }
 """The keys of a configuration file, by the knobs of a script."""
-_NOT_AMONG_ZOOKEEPER: Final = (OldDisk, FlipBit)
+_NOT_AMONG_ZOOKEEPER: Final = (faults.OldDisk, faults.FlipBit)
 """Without digests, nobody notices that a server has an old disk. Damage is not repaired by a leader of ZooKeeper."""
 _MINIMUM: Final = {"tickTime": 100, "initLimit": 5, "syncLimit": 3, "snapCount": 2}
 
@@ -128,7 +97,7 @@ class Injector:
 
 
 class Nemesis(Injector):
-    async def inject(self, fault: Fault) -> None:
+    async def inject(self, fault: faults.Fault) -> None:
         if self.cluster.mixed and isinstance(fault, _NOT_AMONG_ZOOKEEPER):
             self.cluster.counted("fault that a mixed ensemble does not survive")
         else:
@@ -147,9 +116,9 @@ class Nemesis(Injector):
             found = servers.get(sid)
             return found if found is not None and found.founded else None
         leader = self.cluster.leader()
-        if sid == LEADER or leader is None:
+        if sid == faults.LEADER or leader is None:
             return leader
-        assert sid == FOLLOWER
+        assert sid == faults.FOLLOWER
         for server in servers.values():
             if server is not leader and server.up and server.role is not None and server.role.leader == leader.sid:
                 return server
@@ -166,26 +135,26 @@ class Nemesis(Injector):
 
     # -- processes -------------------------------------------------------------------------------------
 
-    async def _crash(self, fault: Crash) -> None:
+    async def _crash(self, fault: faults.Crash) -> None:
         if server := self._running(fault.server):
             await self.kill(server, fault.down_ms)
 
-    async def _crash_all(self, fault: CrashAll) -> None:
+    async def _crash_all(self, fault: faults.CrashAll) -> None:
         async with trio.open_nursery() as nursery:
             for server in self.cluster.servers.values():
                 if server.up:
                     nursery.start_soon(self.kill, server, fault.down_ms + self.cluster.random.random() * 50)
 
-    async def _pause(self, fault: Pause) -> None:
+    async def _pause(self, fault: faults.Pause) -> None:
         if server := self._running(fault.server):
             await self.pause(server, fault.for_ms)
 
-    async def _restart(self, fault: Restart) -> None:
+    async def _restart(self, fault: faults.Restart) -> None:
         if server := self._running(fault.server):
             await self.stop(server)
             await self.down(server, fault.down_ms)
 
-    async def _rolling_restart(self, fault: RollingRestart) -> None:
+    async def _rolling_restart(self, fault: faults.RollingRestart) -> None:
         for server in list(self.cluster.servers.values()):
             if server.up:
                 if fault.manner == "kill":
@@ -196,7 +165,7 @@ class Nemesis(Injector):
                 await self.cluster.until(lambda server=server: server.serves)  # type: ignore[misc]
                 await self.cluster.sleep(fault.wait_ms)
 
-    async def _setting(self, fault: Setting) -> None:
+    async def _setting(self, fault: faults.Setting) -> None:
         server = self._running(fault.server)
         if server is None:
             return
@@ -213,17 +182,17 @@ class Nemesis(Injector):
             await self.stop(server)
             await self.down(server, 0)
 
-    async def _clock_step(self, fault: ClockStep) -> None:
+    async def _clock_step(self, fault: faults.ClockStep) -> None:
         if server := self._target(fault.server):
             server.fault_control.change(wall_ms=fault.by_ms)
 
-    async def _clock_skew(self, fault: ClockSkew) -> None:
+    async def _clock_skew(self, fault: faults.ClockSkew) -> None:
         if server := self._target(fault.server):
             server.fault_control.change(wall_ms=fault.by_ms)
             await self.cluster.sleep(fault.for_ms)
             server.fault_control.change(wall_ms=0)
 
-    async def _clock_strobe(self, fault: ClockStrobe) -> None:
+    async def _clock_strobe(self, fault: faults.ClockStrobe) -> None:
         if server := self._target(fault.server):
             for beat in range(max(1, fault.for_ms // fault.every_ms)):
                 server.fault_control.change(wall_ms=fault.by_ms if beat % 2 == 0 else 0)
@@ -235,41 +204,41 @@ class Nemesis(Injector):
     def _others(self, server: Server) -> list[int]:
         return [sid for sid in self.cluster.servers if sid != server.sid]
 
-    def _direction(self, fault: Apart | OneWay | Clog | Delay) -> list[Way]:
+    def _direction(self, fault: faults.Apart | faults.OneWay | faults.Clog | faults.Delay) -> list[Way]:
         """Return the direction between the two targets; an empty list if they are not two servers."""
         source, target = self._target(fault.source), self._target(fault.target)
         return [] if source is None or target is None or source is target else [(source.sid, target.sid)]
 
-    async def _partition(self, fault: Partition) -> None:
+    async def _partition(self, fault: faults.Partition) -> None:
         targets = [[self._target(sid) for sid in group] for group in fault.groups]
         groups = [{server.sid for server in group if server is not None} for group in targets]
         ids = list(self.cluster.servers)
         ways = [(one, other) for one in ids for other in ids if one != other]
         await self.block([way for way in ways if not any(group.issuperset(way) for group in groups)], fault.for_ms)
 
-    async def _split(self, fault: Split) -> None:
+    async def _split(self, fault: faults.Split) -> None:
         if first := self._target(fault.server):
             founded = [ServerId(sid) for sid, server in self.cluster.servers.items() if server.founded]
             at = founded.index(ServerId(first.sid))
             await self.block(shape(fault.shape, [*founded[at:], *founded[:at]]), fault.for_ms)
 
-    async def _isolate(self, fault: Isolate) -> None:
+    async def _isolate(self, fault: faults.Isolate) -> None:
         if server := self._target(fault.server):
             await self.block(both_ways(server.sid, self.cluster.servers), fault.for_ms)
 
-    async def _apart(self, fault: Apart) -> None:
+    async def _apart(self, fault: faults.Apart) -> None:
         for one, other in self._direction(fault):
             await self.block(both_ways(one, [other]), fault.for_ms)
 
-    async def _one_way(self, fault: OneWay | Clog) -> None:
+    async def _one_way(self, fault: faults.OneWay | faults.Clog) -> None:
         if ways := self._direction(fault):
             await self.block(ways, fault.for_ms)
 
-    async def _deaf(self, fault: Deaf) -> None:
+    async def _deaf(self, fault: faults.Deaf) -> None:
         if server := self._target(fault.server):
             await self.block([(sid, server.sid) for sid in self._others(server)], fault.for_ms)
 
-    async def _swizzle(self, fault: Swizzle) -> None:
+    async def _swizzle(self, fault: faults.Swizzle) -> None:
         """Clog half of the servers in turn in the first third of the time; free them at random in the last third."""
         ids, random = list(self.cluster.servers), self.cluster.random
         some = random.sample(ids, max(1, len(ids) // 2))
@@ -284,11 +253,11 @@ class Nemesis(Injector):
                 back = random.randrange(len(some))
                 nursery.start_soon(clog, sid, place * step_ms, fault.for_ms * 2 / 3 + back * step_ms)
 
-    async def _delay(self, fault: Delay) -> None:
+    async def _delay(self, fault: faults.Delay) -> None:
         if ways := self._direction(fault):
             await self.slow(ways, fault.more_ms, fault.for_ms)
 
-    async def _flaky(self, fault: Flaky) -> None:
+    async def _flaky(self, fault: faults.Flaky) -> None:
         """Slow down all links. Loss on an election link breaks its connection."""
         network, timing = self.cluster.network, self.cluster.script.timing
         slow_s = fault.slower * timing.delay_us_max * self.cluster.scale / 1e6
@@ -301,7 +270,7 @@ class Nemesis(Injector):
             network.delay_s = max(0.0, network.delay_s - slow_s)
             network.loss = max(0.0, network.loss - loss)
 
-    async def _cut_links(self, fault: CutLinks) -> None:
+    async def _cut_links(self, fault: faults.CutLinks) -> None:
         if server := self._target(fault.server):
             self.cluster.network.cut(server.sid)
 
@@ -330,7 +299,7 @@ class Nemesis(Injector):
         self.cluster.record(server.sid, "is damaged", 0, damage(server))
         await self.down(server, down_ms)
 
-    async def _lose_disk(self, fault: LoseDisk) -> None:
+    async def _lose_disk(self, fault: faults.LoseDisk) -> None:
         if self.cluster.mixed and self._of_ours(fault.server) is None:
             return
 
@@ -341,7 +310,7 @@ class Nemesis(Injector):
 
         await self._damage(fault.server, fault.down_ms, lose)
 
-    async def _flip_bit(self, fault: FlipBit) -> None:
+    async def _flip_bit(self, fault: faults.FlipBit) -> None:
         def flip(server: Server) -> str:
             files = [path for path in server.files() if path.stat().st_size]
             if not files:
@@ -355,7 +324,7 @@ class Nemesis(Injector):
 
         await self._damage(fault.server, fault.down_ms, flip)
 
-    async def _old_disk(self, fault: OldDisk) -> None:
+    async def _old_disk(self, fault: faults.OldDisk) -> None:
         """Put back an older copy of a disk, if a majority without the server has stored everything since.
 
         That is so if the majority acknowledges a write while the server is down. Otherwise the server could forget
@@ -390,7 +359,7 @@ class Nemesis(Injector):
         yield
         server.heal()
 
-    async def _fail_disk(self, fault: FailDisk) -> None:
+    async def _fail_disk(self, fault: faults.FailDisk) -> None:
         server = self._of_ours(fault.server)
         if server is not None and server.up:
             with self._excused(server, fault.error, fault.nth - 1):
@@ -399,7 +368,7 @@ class Nemesis(Injector):
                 await self.cluster.sleep(fault.down_ms)
             self.cluster.revive(server)
 
-    async def _full_disk(self, fault: FullDisk) -> None:
+    async def _full_disk(self, fault: faults.FullDisk) -> None:
         if server := self._of_ours(fault.server):
             with self._excused(server, "full", 0):
                 await self.cluster.sleep(fault.for_ms)
@@ -407,7 +376,7 @@ class Nemesis(Injector):
                 self.cluster.counted("disk full")
                 self.cluster.revive(server)
 
-    async def _slow_disk(self, fault: SlowDisk) -> None:
+    async def _slow_disk(self, fault: faults.SlowDisk) -> None:
         if server := self._of_ours(fault.server):
             more_us = fault.slower * self.cluster.script.timing.fsync_us_max
             server.fault_control.change(slow_us=min(1_000_000, round(more_us * self.cluster.scale)))
@@ -416,36 +385,36 @@ class Nemesis(Injector):
 
 
 _INJECT: Final[dict[type, Callable[[Any, Any], Awaitable[None]]]] = {
-    Crash: Nemesis._crash,
-    CrashAll: Nemesis._crash_all,
-    Pause: Nemesis._pause,
-    Restart: Nemesis._restart,
-    RollingRestart: Nemesis._rolling_restart,
-    Setting: Nemesis._setting,
-    ClockStep: Nemesis._clock_step,
-    ClockSkew: Nemesis._clock_skew,
-    ClockStrobe: Nemesis._clock_strobe,
-    Partition: Nemesis._partition,
-    Split: Nemesis._split,
-    Isolate: Nemesis._isolate,
-    Apart: Nemesis._apart,
-    OneWay: Nemesis._one_way,
-    Clog: Nemesis._one_way,
-    Deaf: Nemesis._deaf,
-    Swizzle: Nemesis._swizzle,
-    Delay: Nemesis._delay,
-    Flaky: Nemesis._flaky,
-    CutLinks: Nemesis._cut_links,
-    LoseDisk: Nemesis._lose_disk,
-    OldDisk: Nemesis._old_disk,
-    FlipBit: Nemesis._flip_bit,
-    FailDisk: Nemesis._fail_disk,
-    FullDisk: Nemesis._full_disk,
-    SlowDisk: Nemesis._slow_disk,
+    faults.Crash: Nemesis._crash,
+    faults.CrashAll: Nemesis._crash_all,
+    faults.Pause: Nemesis._pause,
+    faults.Restart: Nemesis._restart,
+    faults.RollingRestart: Nemesis._rolling_restart,
+    faults.Setting: Nemesis._setting,
+    faults.ClockStep: Nemesis._clock_step,
+    faults.ClockSkew: Nemesis._clock_skew,
+    faults.ClockStrobe: Nemesis._clock_strobe,
+    faults.Partition: Nemesis._partition,
+    faults.Split: Nemesis._split,
+    faults.Isolate: Nemesis._isolate,
+    faults.Apart: Nemesis._apart,
+    faults.OneWay: Nemesis._one_way,
+    faults.Clog: Nemesis._one_way,
+    faults.Deaf: Nemesis._deaf,
+    faults.Swizzle: Nemesis._swizzle,
+    faults.Delay: Nemesis._delay,
+    faults.Flaky: Nemesis._flaky,
+    faults.CutLinks: Nemesis._cut_links,
+    faults.LoseDisk: Nemesis._lose_disk,
+    faults.OldDisk: Nemesis._old_disk,
+    faults.FlipBit: Nemesis._flip_bit,
+    faults.FailDisk: Nemesis._fail_disk,
+    faults.FullDisk: Nemesis._full_disk,
+    faults.SlowDisk: Nemesis._slow_disk,
 }
 
 
-def can(item: Fault | Op) -> bool:
-    if isinstance(item, Setting):
+def can(item: faults.Fault | faults.Op) -> bool:
+    if isinstance(item, faults.Setting):
         return item.knob in KEYS
     return type(item) in _INJECT
