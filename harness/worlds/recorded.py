@@ -89,11 +89,6 @@ class RecordingProtocol(ClientProtocol):
         self.user = ""
         """The user that the session authenticates as on each connection, before anything else."""
 
-    @property
-    def open_calls(self) -> int:
-        """Return the number of calls that are not answered or not sent."""
-        return len(self._in_flight) + len(self._queue)
-
     def _record_state(self, state: str) -> None:
         client = self._client
         at = self._recorder.now_us()

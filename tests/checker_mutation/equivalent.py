@@ -145,8 +145,10 @@ EQUIVALENT: Final[dict[str, str]] = {
     " `message.leader < 0`": "no server has the id 0",
     "budgets exceeded: 1 for 0 in `recovery.counts.get(counter, 0)`": "every bound is at least 1",
     # -- brokers' clients ----------------------------------------------------------------------------------
-    "checkers.records.case Case._answer: without `isinstance(answer, Acked)` in `isinstance(answer, Acked) and"
-    " made.acknowledged and (answer.offset != NOWHERE)`": "only acknowledged writes have this property",
+    "checkers.records.case Case._answer: without `isinstance(answer, records.Acked)` in `isinstance(answer,"
+    " records.Acked) and made.acknowledged and (answer.offset != records.NOWHERE)`": (
+        "only acknowledged writes have this property"
+    ),
     "checkers.records.groups _before: `its_place <= others_place` for `its_place < others_place`": (
         "no two events have the same index"
     ),

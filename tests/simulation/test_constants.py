@@ -90,7 +90,8 @@ def test_every_importer_of_a_constant_is_in_the_table() -> None:
 
 
 def used_by_cores(module: str) -> bool:
-    return not module.startswith(("harness.worlds.stack.", "harness.worlds.processes.")) and ".runtime." not in module
+    elsewhere = ("harness.worlds.stack.", "harness.worlds.processes.", "harness.program.")
+    return not module.startswith(elsewhere) and ".runtime." not in module
 
 
 @pytest.mark.parametrize("name", CONSTANTS)

@@ -54,6 +54,11 @@ class SimulatedProtocol(RecordingProtocol):
     def __init__(self, client: Client) -> None:
         super().__init__(client, client, WatchManager(), client.settings, TIMEOUT_MS)
 
+    @property
+    def open_calls(self) -> int:
+        """Return the number of calls that are not answered or not sent."""
+        return len(self._in_flight) + len(self._queue)
+
     def _has_room(self) -> bool:
         """Return False while the client is vanished, so that its calls wait for the next connection."""
         return not self._client.vanished and super()._has_room()
@@ -120,6 +125,10 @@ class Client:
     @property
     def connected(self) -> bool:
         return self.protocol.open
+
+    @property
+    def open_calls(self) -> int:
+        return self.protocol.open_calls
 
     @property
     def settled(self) -> bool:

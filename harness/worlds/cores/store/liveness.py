@@ -101,7 +101,7 @@ class StoreLiveness(Liveness):
         for client in self._clients.values():
             client.impolite_percent = 0
             client.come_back()
-        open_calls = sum(client.protocol.open_calls for client in self._clients.values())
+        open_calls = sum(client.open_calls for client in self._clients.values())
         self.bound_ms += open_calls * self._call_us_max // 1_000
         super().begin()
 

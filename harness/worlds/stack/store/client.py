@@ -57,7 +57,7 @@ class Client:
         """The server that it is connected to, or was connected to last."""
         self.session: recorded.RecordedSession | None = None
         self.leaving = self.vanished = False
-        self.open = 0
+        self.open_calls = 0
         """The number of calls that a caller waits for."""
         self.place = ClientPlace(number)
         self._user = ""
@@ -76,13 +76,13 @@ class Client:
     @property
     def settled(self) -> bool:
         """Return whether no call is open, and the client is connected or has no session."""
-        return not self.leaving and not self.open and (self.connected or self.alive is None)
+        return not self.leaving and not self.open_calls and (self.connected or self.alive is None)
 
     @property
     def state(self) -> str:
         """Describe the client for messages."""
         where = f"{'connected to' if self.connected else 'disconnected, last from'} server {self.server}"
-        return f"client {self.id} is {where}, with {self.open} open calls{', leaving' if self.leaving else ''}"
+        return f"client {self.id} is {where}, with {self.open_calls} open calls{', leaving' if self.leaving else ''}"
 
     @property
     def protocol(self) -> recorded.RecordingProtocol:
@@ -157,7 +157,7 @@ class Client:
             request, self.recorder.calls, waiter.done, recorded.IgnoringWatcher() if request.watch else None
         )
         session.protocol.submit(call)
-        self.open += 1
+        self.open_calls += 1
         return call, waiter
 
     async def _wait(self, call: recorded.RecordedCall, waiter: Waiter, patience_s: float) -> None:
@@ -176,7 +176,7 @@ class Client:
         except ZabError:
             pass  # it is in the history
         finally:
-            self.open -= 1
+            self.open_calls -= 1
 
     async def outcome(self, request: Request) -> tuple[Any, Exception | None]:
         """Submit a request, and return its result or its error."""
@@ -186,7 +186,7 @@ class Client:
         except ZabError as error:
             return None, error
         finally:
-            self.open -= 1
+            self.open_calls -= 1
 
     def leave(self) -> None:
         session = self.alive
