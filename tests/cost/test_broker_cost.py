@@ -68,9 +68,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield Running(broker, build(broker, Sizes()))
 
 
-@pytest.fixture(scope="module")
-def calibrated(running: Running) -> Iterator[Meter]:
-    """Its unit is a METADATA request for as many topics as a hostile request has elements."""
+@pytest.fixture
+def meter(running: Running) -> Iterator[Meter]:
+    """Its unit is a METADATA request for as many topics as a hostile request has elements.
+
+    It is calibrated for each test, because the same work costs more while others use the processor's caches.
+    """
     broker, count = running.broker, ELEMENTS // 2
     wanted = [*running.known.topics, *(f"missing-{number}" for number in range(count))][:count]
     body = {"topics": [{"name": each, "topic_id": None} for each in wanted], "allow_auto_topic_creation": False}
@@ -82,12 +85,6 @@ def calibrated(running: Running) -> Iterator[Meter]:
 
         with Meter(broker.pid, broker.log, control, lambda: other.ask(ApiKey.API_VERSIONS, versions)) as made:
             yield made
-
-
-@pytest.fixture
-def meter(calibrated: Meter) -> Iterator[Meter]:
-    yield calibrated
-    calibrated.check_alive()
 
 
 def _requests(known: Known, key: ApiKey, versions: list[int], elements: int, random: Random) -> Iterator[Hostile]:
