@@ -117,9 +117,8 @@ class ConfigNode:
         for a membership from a configuration file, or for one that arrives in a snapshot.
         """
         if zxid is not None:
-            if (
-                self._machine.tree.nodes[CONFIG][MZXID] != zxid
-            ):  # else the transaction attached to the change has set it
+            # A transaction that was attached to the change has set the node already.
+            if self._machine.tree.nodes[CONFIG][MZXID] != zxid:
                 self._machine.configure(zxid, text_of(ensemble), applied=True)
             return False
         before, had_one = self.client_address, self._ensemble is not None
