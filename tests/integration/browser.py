@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ FLAGS = (
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no chromium to look at the page with: apt install chromium")
 
 KEYS: Final = {"Tab": 9, "Enter": 13, " ": 32}
+PAUSE_S: Final = 0.05
 
 
 class Browser:
@@ -64,7 +66,7 @@ class Browser:
                     return
             except LookupError:
                 pass  # the page is being replaced
-            self._pause()
+            time.sleep(PAUSE_S)  # not in the page, which may be replaced meanwhile
         raise AssertionError(f"not within 30 s: {condition}")
 
     def press(self, *keys: str) -> None:
@@ -84,9 +86,6 @@ class Browser:
 
     def screenshot(self, path: Path) -> None:
         path.write_bytes(b64decode(self._ask("Page.captureScreenshot", format="png")["data"]))
-
-    def _pause(self) -> None:
-        self._ask("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 50))", awaitPromise=True)
 
     def _ask(self, method: str, **parameters: object) -> dict[str, Any]:
         self._number += 1
